@@ -1,0 +1,10 @@
+//! The conversation between the front end and the launcher.
+
+mod channel;
+mod protocol;
+
+pub use channel::{Channel, ChannelError, MAX_FDS, MAX_MESSAGE, Received};
+pub use protocol::{
+    Cause, Event, ExecKey, JailReport, LeaderStatus, ProfileSummary, Request, SetupFailure,
+    SpawnFds, StopReason, Usage,
+};

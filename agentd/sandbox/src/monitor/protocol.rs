@@ -1,0 +1,262 @@
+//! The closed language of the boundary. Anything else is fatal to the connection.
+//!
+//! One message is one `SOCK_SEQPACKET` datagram of JSON, at most [`super::MAX_MESSAGE`] bytes, with
+//! file descriptors beside it where a variant says so. No pids cross. EOF on the socket is the
+//! lifecycle: when the front end is gone every jail dies; when the launcher is gone sessions fail.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    explain::{Query, Verdict},
+    policy::{Degradation, Identity, Invocation, Layer, Limits, Refusal, Tier},
+    profile::CommandRules,
+};
+
+/// Names an execution between the two processes. Chosen by the front end, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExecKey(pub u64);
+
+/// Order of the file descriptors of [`Request::Spawn`]: `stdout`, `stderr`, then `script` when the
+/// program is a script, then `stdin` when it is a pipe.
+#[derive(Debug, Clone, Copy)]
+pub struct SpawnFds;
+
+/// Front end to launcher.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Starts a command. File descriptors: see [`SpawnFds`]. Answered by exactly one of `Started`,
+    /// `Refused`, `SetupFailed`; after `Started` exactly one `LeaderExited` and one `Ended` follow.
+    Spawn {
+        /// Name.
+        exec: ExecKey,
+        /// What to run.
+        invocation: Box<Invocation>,
+    },
+    /// The leader has ended and its output was drained: kill what is left.
+    Finish {
+        /// Name. Unknown or ended names are ignored: the event may have crossed this request.
+        exec: ExecKey,
+    },
+    /// TERM, grace, KILL of the whole tree.
+    Stop {
+        /// Name. Unknown or ended names are ignored.
+        exec: ExecKey,
+        /// Why.
+        reason: StopReason,
+        /// Milliseconds between TERM and KILL; `None` for the execution's own; clamped to it.
+        grace_ms: Option<u64>,
+    },
+    /// Asks the policy. Answered by `Explained` with the same `id`.
+    Explain {
+        /// Chosen by the front end.
+        id: u64,
+        /// Whose policy: the same fields as for a command; the program is ignored.
+        invocation: Box<Invocation>,
+        /// The questions, at most 64.
+        queries: Vec<Query>,
+    },
+    /// Reads the profile directories again. Answered by `Profiles`.
+    Reload,
+}
+
+/// Why the front end ends a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// A client asked for it.
+    Cancelled,
+    /// Silence for too long.
+    IdleTimeout,
+    /// Too much output.
+    OutputLimit,
+    /// Its client went away.
+    Disconnected,
+    /// The daemon is drained.
+    Drained,
+}
+
+/// Launcher to front end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Event {
+    /// First message: the launcher is up. `Profiles` follows for each profile.
+    Ready {
+        /// Best tier of this host, as tried.
+        tier: Tier,
+        /// Why it is not higher, and the remedy; empty on T3.
+        tier_reason: String,
+        /// Landlock ABI.
+        landlock_abi: u32,
+        /// Every capability that was probed: name, works, detail or remedy.
+        capabilities: Vec<(String, bool, String)>,
+        /// Number of `Profile` events that follow.
+        profiles: u32,
+    },
+    /// One usable profile.
+    Profile(Box<ProfileSummary>),
+    /// The answer to `Reload`: that many `Profile` events follow, or an error that left everything as
+    /// it was.
+    Reloaded {
+        /// Number of profiles, or what is wrong with them.
+        result: Result<u32, String>,
+    },
+    /// The policy refuses the request; nothing ran.
+    Refused {
+        /// Name.
+        exec: ExecKey,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The jail or the program could not be started; nothing of it ran.
+    SetupFailed {
+        /// Name.
+        exec: ExecKey,
+        /// What failed.
+        failure: SetupFailure,
+    },
+    /// The command runs.
+    Started {
+        /// Name.
+        exec: ExecKey,
+        /// The jail as applied.
+        report: Box<JailReport>,
+        /// Limits in force.
+        limits: Limits,
+        /// Working directory.
+        cwd: String,
+    },
+    /// The leader has ended. Others of its tree may live on until `Finish`.
+    LeaderExited {
+        /// Name.
+        exec: ExecKey,
+        /// How.
+        status: LeaderStatus,
+    },
+    /// No process of the command exists any more.
+    Ended {
+        /// Name.
+        exec: ExecKey,
+        /// Why it ended.
+        cause: Cause,
+        /// How the leader ended.
+        status: LeaderStatus,
+        /// Processes that outlived the leader and were killed.
+        leftover: u32,
+        /// Resource use of all reaped processes.
+        usage: Usage,
+        /// Protected names that the command created and that were removed again: path and rule.
+        tripped: Vec<(String, String)>,
+    },
+    /// The answer to `Explain`: the verdicts in order, or why there is no policy.
+    Explained {
+        /// From the request.
+        id: u64,
+        /// Verdicts.
+        result: Result<Vec<Verdict>, Refusal>,
+    },
+}
+
+/// What brought the end about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The leader ended by itself.
+    Leader,
+    /// The wall clock ran out.
+    Timeout,
+    /// The front end asked for it.
+    Stopped(StopReason),
+    /// The jail's init died; how the leader ended is unknown.
+    InitDied,
+}
+
+/// How the leader ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeaderStatus {
+    /// With an exit code.
+    Exited(i32),
+    /// By a signal.
+    Signaled {
+        /// Number.
+        signal: i32,
+        /// A core was dumped.
+        core: bool,
+    },
+    /// Not known.
+    Unknown,
+}
+
+/// Resource use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// User CPU time in microseconds.
+    pub user_us: u64,
+    /// System CPU time in microseconds.
+    pub system_us: u64,
+    /// Largest resident set of one process in bytes.
+    pub max_rss_bytes: u64,
+}
+
+/// A set-up step that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetupFailure {
+    /// Stage, such as `mount`, `landlock`, `exec`, `cwd`, `fork`.
+    pub stage: String,
+    /// errno.
+    pub errno: i32,
+    /// Detail for a person, such as the path.
+    pub detail: String,
+}
+
+/// The jail as applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JailReport {
+    /// Profile name.
+    pub profile: String,
+    /// Profile digest.
+    pub digest: String,
+    /// Tier.
+    pub tier: Tier,
+    /// Layers in force, in order of application.
+    pub layers: Vec<Layer>,
+    /// Absent guarantees.
+    pub degraded: Vec<Degradation>,
+    /// Landlock ABI.
+    pub landlock_abi: u32,
+    /// User.
+    pub identity: Identity,
+    /// User id as the command sees it.
+    pub uid: u32,
+}
+
+/// What the front end has to know of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSummary {
+    /// Name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Digest.
+    pub digest: String,
+    /// Lowest tier it accepts.
+    pub minimum_tier: Tier,
+    /// Why this host cannot enforce it; `None` when it can.
+    pub unavailable: Option<String>,
+    /// Limits when the request asks for none.
+    pub limits: Limits,
+    /// Largest wall clock a request can ask for, in milliseconds.
+    pub max_timeout_ms: u64,
+    /// Command blacklist, applied by the front end: it is advisory, and its parser must not run with
+    /// privilege.
+    pub commands: CommandRules,
+    /// Labels for the log.
+    #[serde(default)]
+    pub meta: BTreeMap<String, String>,
+}

@@ -1,0 +1,120 @@
+//! What a command may do, decided: `Profile + Invocation + HostFacts → Policy`.
+//!
+//! Pure: nothing here opens, reads or asks. A `Policy` is complete (every variable substituted, every
+//! limit clamped) and inert; `plan` compiles it, `explain` answers questions about it.
+
+mod env;
+mod fs;
+mod invocation;
+mod limits;
+mod refusal;
+mod report;
+
+pub use env::EnvPolicy;
+pub use fs::{Exposure, FsPolicy, FsRule, PathAccess, TmpPolicy};
+pub use invocation::{Caller, Invocation, LimitRequest, Program, Stdin};
+pub use limits::Limits;
+pub use refusal::Refusal;
+pub use report::{Degradation, HostFacts, Layer, Tier};
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Where a rule stands: a profile file and a line in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleRef {
+    /// File name of the profile, such as `workspace.toml`.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What the network looks like from inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetMode {
+    /// Nothing but an own loopback interface (none at all on the nested tier).
+    None,
+    /// The host's network, unfiltered.
+    Host,
+}
+
+/// Under which user a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Identity {
+    /// As the caller: the same uid and gid, without any capability.
+    Caller {
+        /// User id.
+        uid: u32,
+        /// Group id.
+        gid: u32,
+    },
+    /// A throw-away uid; the workspace is mounted with its owner mapped to it.
+    Ephemeral {
+        /// User and group id inside the jail, from the pool.
+        uid: u32,
+        /// Owner of the workspace on disk.
+        owner_uid: u32,
+        /// Group of the workspace on disk.
+        owner_gid: u32,
+    },
+    /// Root without a single capability: the host cannot map the workspace to another uid.
+    RootWithoutCapabilities,
+}
+
+/// How system calls are filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyscallBase {
+    /// Allows what developer tools need and refuses what attacks a kernel or leaves the jail.
+    Dev,
+    /// `Dev`, and also refuses what only debuggers and unusual programs need.
+    Strict,
+}
+
+/// A decision about one execution. Complete and inert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// Profile name.
+    pub profile: String,
+    /// SHA-256 over the canonical JSON of the resolved profile, in hex.
+    pub digest: String,
+    /// Tier that will be used.
+    pub tier: Tier,
+    /// Guarantees that are absent on this tier, all of them accepted by the profile.
+    pub degraded: Vec<Degradation>,
+    /// Workspace, absolute and without symbolic links.
+    pub workspace: PathBuf,
+    /// First working directory, absolute.
+    pub cwd: PathBuf,
+    /// Home directory of the caller, absolute; it need not exist.
+    pub home: PathBuf,
+    /// Private temporary directory as the command sees it: `/tmp`, or on the nested tier a directory
+    /// of its own below the host's `/tmp` (then `HostFacts::nested_tmp`).
+    pub tmp: PathBuf,
+    /// File system rules.
+    pub fs: FsPolicy,
+    /// User.
+    pub identity: Identity,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Host name inside, where there is a UTS namespace.
+    pub hostname: String,
+    /// Network.
+    pub net: NetMode,
+    /// System calls.
+    pub syscalls: SyscallBase,
+    /// Effective limits.
+    pub limits: Limits,
+    /// Complete environment.
+    pub env: std::collections::BTreeMap<String, String>,
+}

@@ -1,0 +1,1 @@
+//! `Profile + Invocation + HostFacts → Policy`.

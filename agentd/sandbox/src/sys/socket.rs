@@ -1,0 +1,146 @@
+//! Sequenced-packet sockets and file descriptors in messages.
+
+use std::{
+    mem,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    sys::socket::{AddressFamily, SockFlag, SockType, socketpair},
+};
+
+/// Bytes of control data for up to 8 descriptors, aligned as `cmsghdr` wants it.
+#[repr(C, align(8))]
+struct ControlBuffer([u8; 64]);
+
+const MAX_CONTROL_FDS: usize = 8;
+
+/// A connected pair, close-on-exec.
+pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )
+}
+
+/// Sets `O_NONBLOCK`.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
+}
+
+/// Sends one datagram with up to 8 descriptors. `EINVAL` when there are more.
+pub fn send_with_fds(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    if fds.len() > MAX_CONTROL_FDS {
+        return Err(Errno::EINVAL);
+    }
+    let mut control = ControlBuffer([0; 64]);
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut header = empty_header();
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    if !fds.is_empty() {
+        put_fds(&mut control, &mut header, fds);
+    }
+    // SAFETY: `header` points to `vector` and `control`, both alive until the call returns; `vector`
+    // describes `bytes`, which the kernel only reads; the descriptor is open by `BorrowedFd`.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    Errno::result(sent).map(drop)
+}
+
+/// Receives one datagram into `buffer`; returns its length (0 at the end of the conversation) and the
+/// descriptors beside it, close-on-exec. Allocates the list of descriptors. A truncated datagram or
+/// control message is `EMSGSIZE`.
+pub fn recv_with_fds(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut control = ControlBuffer([0; 64]);
+    let mut vector = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut header = empty_header();
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len();
+    // SAFETY: `header` points to `vector` and `control`, both alive and writable until the call
+    // returns; `vector` describes exactly `buffer`; the descriptor is open by `BorrowedFd`.
+    let received =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+    let received = Errno::result(received)?;
+    let fds = take_fds(&header);
+    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok((usize::try_from(received).unwrap_or(0), fds))
+}
+
+fn empty_header() -> libc::msghdr {
+    // SAFETY: `msghdr` is a C struct of integers and pointers for which all zeroes is a valid value.
+    unsafe { mem::zeroed() }
+}
+
+fn put_fds(control: &mut ControlBuffer, header: &mut libc::msghdr, fds: &[BorrowedFd<'_>]) {
+    let payload = u32::try_from(mem::size_of_val(fds)).unwrap_or(0);
+    header.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: pure arithmetic on a length.
+    header.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
+    // SAFETY: `msg_control` and `msg_controllen` describe a buffer large enough for one header.
+    let first = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: pure arithmetic on a length.
+    let length = unsafe { libc::CMSG_LEN(payload) } as usize;
+    let value = libc::cmsghdr {
+        cmsg_len: length,
+        cmsg_level: libc::SOL_SOCKET,
+        cmsg_type: libc::SCM_RIGHTS,
+    };
+    // SAFETY: `first` points into `control`, which is aligned for a `cmsghdr` and large enough.
+    unsafe { first.write(value) };
+    // SAFETY: `first` was just initialised; its data lies inside `control`.
+    let data = unsafe { libc::CMSG_DATA(first) };
+    // SAFETY: `BorrowedFd` is a transparent `RawFd`; `CMSG_SPACE(payload)` bytes were reserved for
+    // `fds.len()` of them (at most 8, checked by the caller); source and target do not overlap.
+    unsafe { ptr::copy_nonoverlapping(fds.as_ptr().cast::<u8>(), data, payload as usize) };
+}
+
+fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    // SAFETY: the kernel filled `msg_control` and `msg_controllen`; the buffer is still alive.
+    let mut current = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !current.is_null() {
+        // SAFETY: `current` is not null and points to a header inside the control buffer.
+        let entry = unsafe { current.read() };
+        if entry.cmsg_level == libc::SOL_SOCKET && entry.cmsg_type == libc::SCM_RIGHTS {
+            // SAFETY: pure arithmetic on a length.
+            let head = unsafe { libc::CMSG_LEN(0) } as usize;
+            let count = entry.cmsg_len.saturating_sub(head) / mem::size_of::<i32>();
+            // SAFETY: `current` points to a header inside the control buffer.
+            let data = unsafe { libc::CMSG_DATA(current) }.cast::<i32>();
+            for index in 0..count {
+                // SAFETY: the kernel wrote `count` descriptors behind the header; `index < count`.
+                let slot = unsafe { data.add(index) };
+                // SAFETY: `slot` lies inside the control buffer; it may be unaligned for `i32`.
+                let raw = unsafe { slot.read_unaligned() };
+                // SAFETY: the kernel just installed `raw` for us and nobody else owns it.
+                fds.push(unsafe { OwnedFd::from_raw_fd(raw) });
+            }
+        }
+        // SAFETY: `header` and `current` are as above.
+        current = unsafe { libc::CMSG_NXTHDR(header, current) };
+    }
+    fds
+}

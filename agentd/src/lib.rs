@@ -1,0 +1,1 @@
+//! agentd front end.
