@@ -1,1 +1,9 @@
-fn main() {}
+//! The program `agentd`. Everything is in the library.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agentd::main()
+}

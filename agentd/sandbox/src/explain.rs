@@ -1,10 +1,21 @@
-//! Questions about a policy, and their answers. Pure.
+//! Questions about a policy, and their answers. Pure: the answers come from the policy alone and are the
+//! oracle for tests against the kernel, so they say what is enforced, not what was wished for.
+
+mod connect;
+mod path;
+mod show;
+mod syscalls;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Layer, PathAccess};
+pub use show::show;
+
+use crate::policy::{Layer, PathAccess, Policy};
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,3 +56,23 @@ pub struct Verdict {
     /// One sentence for a person.
     pub text: String,
 }
+
+/// Answers `query` for a command that runs under `policy`.
+pub fn explain(policy: &Policy, query: &Query) -> Verdict {
+    match query {
+        Query::Path { path, access } => path::verdict(policy, path, *access),
+        Query::Connect { host, port } => connect::verdict(policy, host, *port),
+        Query::Syscall { name } => syscalls::verdict(policy, name),
+    }
+}
+
+/// The place of a single value of the policy, or `default`.
+fn source(policy: &Policy, key: &str) -> String {
+    policy
+        .sources
+        .get(key)
+        .map_or_else(|| DEFAULT.to_owned(), ToString::to_string)
+}
+
+/// The rule of what no rule names.
+const DEFAULT: &str = "default";

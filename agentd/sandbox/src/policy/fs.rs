@@ -15,7 +15,7 @@ pub enum Exposure {
     Read,
     /// Readable and writable.
     Write,
-    /// Readable; a carve-out of a writable directory.
+    /// Readable. In a policy it stands exactly below writable directories, as a carve-out.
     Readonly,
     /// Hidden.
     Deny,
@@ -85,6 +85,18 @@ impl FsPolicy {
     #[must_use]
     pub fn deciding(&self, path: &Path) -> Option<&FsRule> {
         longest_prefix(&self.rules, path)
+    }
+
+    /// The rule takes back what a rule above it grants. Landlock alone cannot enforce that.
+    #[must_use]
+    pub fn is_carve_out(&self, rule: &FsRule) -> bool {
+        match rule.exposure {
+            Exposure::Read | Exposure::Write => false,
+            Exposure::Readonly => true,
+            Exposure::Deny => self.rules.iter().any(|other| {
+                other.exposure != Exposure::Deny && rule.path.starts_with(&other.path)
+            }),
+        }
     }
 
     /// The exec rule that covers `path`.

@@ -1,6 +1,9 @@
-//! Limits in force.
+//! Limits in force, and how a request lowers them.
 
 use serde::{Deserialize, Serialize};
+
+use super::{LimitRequest, Refusal};
+use crate::profile::LimitRules;
 
 /// Limits in force: what the profile sets, lowered by the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,4 +27,53 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes of output; `None` when off.
     pub output_bytes: Option<u64>,
+}
+
+/// The limits in force: the smaller of the profile's and the request's. Time may be asked for up to the
+/// profile's maximum.
+pub(super) fn clamp(rules: &LimitRules, request: &LimitRequest) -> Result<Limits, Refusal> {
+    for (name, value) in [
+        ("timeout", request.timeout_ms),
+        ("idle timeout", request.idle_timeout_ms),
+        ("CPU", request.cpu_seconds),
+        ("memory", request.memory_bytes),
+        ("process", request.pids),
+        ("file size", request.file_size_bytes),
+        ("open files", request.open_files),
+        ("output", request.output_bytes),
+    ] {
+        if value == Some(0) {
+            return Err(Refusal::Malformed(format!(
+                "the {name} limit is zero; leave it out for the profile's own"
+            )));
+        }
+    }
+    let profile = rules.defaults;
+    let timeout_ms = request
+        .timeout_ms
+        .unwrap_or(profile.timeout_ms)
+        .min(rules.max_timeout_ms);
+    let grace_ms = request.kill_grace_ms.unwrap_or(profile.kill_grace_ms);
+    Ok(Limits {
+        timeout_ms,
+        idle_timeout_ms: smaller(profile.idle_timeout_ms, request.idle_timeout_ms),
+        kill_grace_ms: grace_ms.min(rules.max_grace_ms),
+        cpu_seconds: smaller(profile.cpu_seconds, request.cpu_seconds),
+        memory_bytes: smaller(profile.memory_bytes, request.memory_bytes),
+        pids: smaller(profile.pids, request.pids),
+        file_size_bytes: smaller(profile.file_size_bytes, request.file_size_bytes),
+        open_files: request
+            .open_files
+            .unwrap_or(profile.open_files)
+            .min(profile.open_files),
+        output_bytes: smaller(profile.output_bytes, request.output_bytes),
+    })
+}
+
+/// The smaller of two limits, where absent means unlimited.
+fn smaller(profile: Option<u64>, request: Option<u64>) -> Option<u64> {
+    match (profile, request) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (one, other) => one.or(other),
+    }
 }

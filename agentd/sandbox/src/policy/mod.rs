@@ -3,21 +3,35 @@
 //! Pure: nothing here opens, reads or asks. A `Policy` is complete (every variable substituted, every
 //! limit clamped) and inert; `plan` compiles it, `explain` answers questions about it.
 
+mod availability;
+mod degrade;
 mod env;
+mod environment;
+mod exposure;
 mod fs;
+mod identity;
 mod invocation;
 mod limits;
 mod refusal;
 mod report;
+mod resolve;
+mod workspace;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use availability::unavailable;
 pub use env::EnvPolicy;
+pub use environment::may_be_passed;
+pub(crate) use environment::{is_variable_name, never_allowed};
 pub use fs::{Exposure, FsPolicy, FsRule, PathAccess, TmpPolicy};
 pub use invocation::{Caller, Invocation, LimitRequest, Program, Stdin};
 pub use limits::Limits;
 pub use refusal::Refusal;
 pub use report::{Degradation, HostFacts, Layer, Tier};
+pub use resolve::resolve;
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -116,5 +130,7 @@ pub struct Policy {
     /// Effective limits.
     pub limits: Limits,
     /// Complete environment.
-    pub env: std::collections::BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
+    /// Where single values stand, by key such as `net.mode` or `limits.wall`. Lists carry their own.
+    pub sources: BTreeMap<String, RuleRef>,
 }

@@ -1,6 +1,6 @@
 //! Tiers, layers, and what a host gives.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +139,10 @@ pub struct HostFacts {
     pub tier_reason: String,
     /// User id of the launcher.
     pub launcher_uid: u32,
+    /// Group id of the launcher; the group of commands when it cannot change identity.
+    pub launcher_gid: u32,
+    /// The daemon's own environment at its start, for what profiles `pass`.
+    pub environment: BTreeMap<String, String>,
     /// The kernel and the workspace's file system support an idmapped mount of the workspace.
     pub idmap: bool,
     /// Throw-away uid reserved for this execution; used when the identity is ephemeral.

@@ -13,7 +13,8 @@ pub struct CommandRules {
 }
 
 /// A rule on one simple command (or redirection) of the parsed script. Every non-empty condition must
-/// hold. Patterns are literal, except that a trailing `*` matches any rest.
+/// hold. Patterns are literal, except that a trailing `*` matches any rest; paths are compared in one
+/// spelling, and a glob for everything in a directory (`/etc/*`) counts as the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {

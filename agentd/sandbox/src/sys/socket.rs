@@ -19,7 +19,7 @@ struct ControlBuffer([u8; 64]);
 const MAX_CONTROL_FDS: usize = 8;
 
 /// A connected pair, close-on-exec.
-pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+pub(crate) fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(
         AddressFamily::Unix,
         SockType::SeqPacket,
@@ -29,13 +29,13 @@ pub fn seqpacket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 }
 
 /// Sets `O_NONBLOCK`.
-pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }
 
 /// Sends one datagram with up to 8 descriptors. `EINVAL` when there are more.
-pub fn send_with_fds(
+pub(crate) fn send_with_fds(
     socket: BorrowedFd<'_>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
@@ -63,7 +63,7 @@ pub fn send_with_fds(
 /// Receives one datagram into `buffer`; returns its length (0 at the end of the conversation) and the
 /// descriptors beside it, close-on-exec. Allocates the list of descriptors. A truncated datagram or
 /// control message is `EMSGSIZE`.
-pub fn recv_with_fds(
+pub(crate) fn recv_with_fds(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> Result<(usize, Vec<OwnedFd>), Errno> {
@@ -95,7 +95,7 @@ fn empty_header() -> libc::msghdr {
 }
 
 fn put_fds(control: &mut ControlBuffer, header: &mut libc::msghdr, fds: &[BorrowedFd<'_>]) {
-    let payload = u32::try_from(mem::size_of_val(fds)).unwrap_or(0);
+    let payload = u32::try_from(size_of_val(fds)).unwrap_or(0);
     header.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: pure arithmetic on a length.
     header.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
@@ -127,14 +127,21 @@ fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
         if entry.cmsg_level == libc::SOL_SOCKET && entry.cmsg_type == libc::SCM_RIGHTS {
             // SAFETY: pure arithmetic on a length.
             let head = unsafe { libc::CMSG_LEN(0) } as usize;
-            let count = entry.cmsg_len.saturating_sub(head) / mem::size_of::<i32>();
+            let count = entry
+                .cmsg_len
+                .saturating_sub(head)
+                .div_euclid(size_of::<i32>());
             // SAFETY: `current` points to a header inside the control buffer.
-            let data = unsafe { libc::CMSG_DATA(current) }.cast::<i32>();
+            let data = unsafe { libc::CMSG_DATA(current) };
             for index in 0..count {
+                let offset = index.saturating_mul(size_of::<i32>());
                 // SAFETY: the kernel wrote `count` descriptors behind the header; `index < count`.
-                let slot = unsafe { data.add(index) };
-                // SAFETY: `slot` lies inside the control buffer; it may be unaligned for `i32`.
-                let raw = unsafe { slot.read_unaligned() };
+                let slot = unsafe { data.add(offset) };
+                let mut bytes = [0; size_of::<i32>()];
+                // SAFETY: `slot` lies inside the control buffer with a whole descriptor behind it; bytes
+                // have no alignment, and the two places do not overlap.
+                unsafe { ptr::copy_nonoverlapping(slot, bytes.as_mut_ptr(), bytes.len()) };
+                let raw = i32::from_ne_bytes(bytes);
                 // SAFETY: the kernel just installed `raw` for us and nobody else owns it.
                 fds.push(unsafe { OwnedFd::from_raw_fd(raw) });
             }

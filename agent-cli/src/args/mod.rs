@@ -1,0 +1,202 @@
+//! The command line, as data. Parsing only: nothing here opens a file, reads the environment or decides
+//! what to do.
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments of the arguments are their help text, which is no Markdown"
+)]
+
+mod usage;
+mod value;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use usage::{Usage, parse};
+pub use value::{EnvPair, StdinMark, TimeoutArg};
+
+use crate::provider::ProviderChoice;
+
+const EXAMPLES: &str = "\
+Examples:
+  agent-cli                                     interactive session in the current directory
+  agent-cli run 'make the tests pass'           one task, then exit
+  agent-cli exec -- 'make test 2>&1 | tail -5'  one command in the jail, no model
+  agent-cli demo                                watch the whole loop; needs no key
+  agent-cli --connect unix:///run/agentd/agentd.sock status
+
+A model needs ANTHROPIC_API_KEY and MODEL_ID, from the environment or from .env in this directory.";
+
+const RUN_EXAMPLES: &str = "\
+Exit code: 0 done, 1 API or other error, 2 usage or configuration, 3 turn limit, 6 denied,
+7 refusal, 8 truncated, 130 interrupted, 143 terminated.
+
+Examples:
+  agent-cli run 'create hello.py that prints Hello, World!'
+  agent-cli run --output-format stream-json --permissions deny 'which branch is this?'";
+
+const EXEC_EXAMPLES: &str = "\
+Exit code: the command's; 124 timeout, 125 our own failure, 126 blocked, 127 not found,
+128+N ended by signal N, 130 interrupted.
+
+Examples:
+  agent-cli exec -- 'grep -rn TODO src | wc -l'     one string is a bash script
+  agent-cli exec -- grep -rn TODO src               several are a program and its arguments
+  agent-cli exec --timeout 10m --file build.sh      a script from a file
+  generate-script | agent-cli exec --json -         a script from standard input";
+
+/// Everything the command line says.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "agent-cli", version, about, after_help = EXAMPLES)]
+#[command(about = "Runs a coding agent whose commands are executed by agentd, in a jail")]
+pub struct Cli {
+    /// First prompt of an interactive session
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// Command; without one, an interactive session.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalArgs {
+    /// Daemon to use [default: $AGENTD_SOCKET, a running local one, else a private one]
+    #[arg(long, global = true, value_name = "unix:///PATH")]
+    pub connect: Option<String>,
+    /// Profile of the jail [default: the daemon's, normally "workspace"]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Directory the commands may work in [default: the current directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// Model [default: MODEL_ID]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Where replies come from: anthropic, or scripted:FILE (a recorded conversation)
+    #[arg(
+        long,
+        global = true,
+        value_name = "PROVIDER",
+        default_value = "anthropic"
+    )]
+    pub provider: ProviderChoice,
+    /// Header that carries the key [default: x-api-key, or bearer for ANTHROPIC_AUTH_TOKEN]
+    #[arg(long, global = true, value_name = "HEADER")]
+    pub auth: Option<AuthMode>,
+    /// What happens before a tool call runs in the jail
+    #[arg(long, global = true, value_name = "MODE", default_value = "allow")]
+    pub permissions: PermissionMode,
+    /// Let .env choose the host that a key from the environment is sent to
+    #[arg(long, global = true)]
+    pub allow_base_url: bool,
+}
+
+/// Header that carries the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthMode {
+    /// `Authorization: Bearer`
+    Bearer,
+    /// `x-api-key`
+    XApiKey,
+}
+
+/// What happens before a tool call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum PermissionMode {
+    /// Ask each time; without a terminal this denies
+    Ask,
+    /// Run it: the jail confines it
+    #[default]
+    Allow,
+    /// Deny every call
+    Deny,
+}
+
+/// A command.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Run one task to its end, without a conversation
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Run one command in the jail, without a model
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(ExecArgs),
+    /// Show the daemon, the host and what it can enforce
+    Status(StatusArgs),
+    /// Watch the whole loop on a throw-away project with a scripted model; needs no key
+    Demo,
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// The task
+    pub prompt: String,
+    /// text: the final answer; json: one object; stream-json: one event a line
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub output_format: OutputFormat,
+    /// Most rounds of tool calls
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_turns: u32,
+}
+
+/// Output of `run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// The final answer
+    Text,
+    /// One object
+    Json,
+    /// One event a line
+    StreamJson,
+}
+
+/// Arguments of `exec`.
+#[derive(Debug, Clone, Args)]
+pub struct ExecArgs {
+    /// Print one JSON object instead of the command's output
+    #[arg(long)]
+    pub json: bool,
+    /// Time limit such as 90s, 10m or 1h; the profile may lower it [default: 120s]
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<TimeoutArg>,
+    /// Directory to start in; relative to the workspace [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Variable to add, as far as the profile permits it
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<EnvPair>,
+    /// Take the script from a file
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["stdin", "command"])]
+    pub file: Option<PathBuf>,
+    /// Take the script from standard input
+    #[arg(value_name = "-", conflicts_with = "command")]
+    pub stdin: Option<StdinMark>,
+    /// One string: a bash script. Several: a program and its arguments
+    #[arg(
+        last = true,
+        value_name = "SCRIPT",
+        required_unless_present_any = ["file", "stdin"]
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct StatusArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! How a daemon is reached: an address that was given, one that is already running, or a private one.
+//! Knows sockets and processes; knows nothing of what is asked of the daemon.
+
+mod address;
+#[cfg(unix)]
+mod embedded;
+#[cfg(unix)]
+mod socket;
+
+use std::{io, path::PathBuf, process::ExitStatus};
+
+use thiserror::Error;
+use tonic::transport::Channel;
+
+use crate::config::Environment;
+
+pub use address::{Address, AddressError};
+#[cfg(unix)]
+pub use embedded::Embedded;
+#[cfg(all(test, unix))]
+pub(crate) use socket::adopt;
+
+/// A private daemon; there are none where there are no Unix sockets.
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub enum Embedded {}
+
+/// Why no daemon was reached. Each text names the remedy.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The address is of no use.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// Nobody answers at an address that was asked for.
+    #[error(
+        "no agentd answers at {}; start one with `agentd serve`, or leave out --connect and AGENTD_SOCKET to get a private one",
+        path.display()
+    )]
+    Unreachable {
+        /// Socket.
+        path: PathBuf,
+        /// Cause.
+        source: tonic::transport::Error,
+    },
+    /// There is no daemon program.
+    #[error(
+        "agentd is neither next to agent-cli nor in PATH; build it with `cargo build --workspace`, or connect to a running one with --connect"
+    )]
+    NoProgram,
+    /// The daemon program cannot be started.
+    #[error("cannot start {}; check that it is an executable for this machine", path.display())]
+    Start {
+        /// Program.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// The private daemon ended before it answered.
+    #[error(
+        "the private agentd ended before it answered ({status}); its message stands above, `agentd doctor` explains what this host lacks"
+    )]
+    Ended {
+        /// How.
+        status: ExitStatus,
+    },
+    /// The transport failed.
+    #[error("the connection to the private agentd failed; run `agentd doctor`")]
+    Transport {
+        /// Cause.
+        source: tonic::transport::Error,
+    },
+    /// No private daemon on this system.
+    #[error("there is no private agentd on this system; name one with --connect")]
+    NoEmbedded,
+}
+
+/// A connection, and the daemon process when it is ours.
+#[derive(Debug)]
+pub struct Connection {
+    /// gRPC channel.
+    pub channel: Channel,
+    /// The private daemon; it lives as long as the channel.
+    pub embedded: Option<Embedded>,
+}
+
+/// Reaches a daemon: `asked` (from `--connect`), else `AGENTD_SOCKET`, else one that runs, else a private one.
+///
+/// # Errors
+/// An address that was asked for does not answer, or no private daemon can be started.
+#[cfg(unix)]
+pub async fn connect(
+    asked: Option<&str>,
+    environment: &Environment,
+) -> Result<Connection, ConnectError> {
+    let named = match asked {
+        Some(text) => Some(Address::parse(text)?),
+        None => match &environment.agentd_socket {
+            Some(value) => Some(Address::from_variable(value)?),
+            None => None,
+        },
+    };
+    if let Some(Address::Unix(path)) = named {
+        return match socket::connect(&path).await {
+            Ok(channel) => Ok(Connection {
+                channel,
+                embedded: None,
+            }),
+            Err(source) => Err(ConnectError::Unreachable { path, source }),
+        };
+    }
+    for path in address::usual_places(environment.runtime_dir.as_deref()) {
+        // A stale or forbidden socket is no reason to fail: nobody asked for it.
+        if path.exists()
+            && let Ok(channel) = socket::connect(&path).await
+        {
+            return Ok(Connection {
+                channel,
+                embedded: None,
+            });
+        }
+    }
+    let (channel, embedded) = Embedded::start(environment).await?;
+    Ok(Connection {
+        channel,
+        embedded: Some(embedded),
+    })
+}
+
+/// Reaches a daemon. Without Unix sockets there is none to reach in this version.
+///
+/// # Errors
+/// Always.
+#[cfg(not(unix))]
+pub async fn connect(
+    asked: Option<&str>,
+    _environment: &Environment,
+) -> Result<Connection, ConnectError> {
+    if let Some(text) = asked {
+        Address::parse(text)?;
+    }
+    Err(ConnectError::NoEmbedded)
+}

@@ -1,0 +1,95 @@
+//! A tool call and its result in the form in which a person sees them. Pure.
+
+use crate::model::ToolCall;
+
+use super::{excerpt, neutral};
+
+/// How much of a command is shown. Whoever decides about a command must see what it does.
+const MAX_COMMAND_CHARS: usize = 4000;
+/// How much of a result is shown; the model reads all of it.
+const MAX_RESULT_CHARS: usize = 200;
+
+/// The call as a line: `$ command`, or the tool's name and its input.
+#[must_use]
+pub fn headline(call: &ToolCall) -> String {
+    match call
+        .input
+        .get("command")
+        .and_then(serde_json::Value::as_str)
+    {
+        Some(command) => format!("$ {}", excerpt(command.trim_end(), MAX_COMMAND_CHARS)),
+        None => excerpt(&format!("{} {}", call.name, call.input), MAX_COMMAND_CHARS),
+    }
+}
+
+/// The first 200 characters of a result, and the bracketed remarks at its end that these do not reach:
+/// denials, exit codes and limits must be seen.
+#[must_use]
+pub(super) fn echo(text: &str) -> String {
+    let clean = neutral(text.trim());
+    let shown = excerpt(&clean, MAX_RESULT_CHARS);
+    if shown == clean {
+        return shown;
+    }
+    let visible = shown.chars().count().saturating_sub(1);
+    let mut remarks: Vec<&str> = Vec::new();
+    for line in clean.lines().rev() {
+        if !(line.starts_with('[') && line.ends_with(']')) {
+            break;
+        }
+        remarks.push(line);
+    }
+    let remark_chars: usize = remarks
+        .iter()
+        .map(|line| line.chars().count().saturating_add(1))
+        .sum();
+    let hidden = clean.chars().count().saturating_sub(remark_chars) >= visible;
+    if remarks.is_empty() || !hidden {
+        return shown;
+    }
+    remarks.reverse();
+    format!("{shown}\n{}", remarks.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{echo, headline};
+    use crate::model::ToolCall;
+    use serde_json::json;
+
+    #[test]
+    fn a_command_is_shown_as_it_will_run_and_harmless() {
+        for (input, expected) in [
+            (json!({"command": "ls -l"}), "$ ls -l"),
+            (json!({"command": "a\nb\n"}), "$ a\nb"),
+            (json!({"command": "ls \u{1b}[8m; rm x"}), "$ ls ; rm x"),
+            (json!({"path": "a"}), "bash {\"path\":\"a\"}"),
+            (json!({"command": 1}), "bash {\"command\":1}"),
+        ] {
+            let call = ToolCall {
+                id: "1".into(),
+                name: "bash".into(),
+                input,
+            };
+            assert_eq!(headline(&call), expected);
+        }
+    }
+
+    #[test]
+    fn a_result_is_cut_after_200_characters_but_its_remarks_stay() {
+        let long = "ä".repeat(300);
+        let cut = format!("{}…", "ä".repeat(200));
+        for (text, expected) in [
+            ("short\n".to_owned(), "short".to_owned()),
+            (long.clone(), cut.clone()),
+            (
+                format!("{long}\n[exit code 1]\n[denied x]"),
+                format!("{cut}\n[exit code 1]\n[denied x]"),
+            ),
+            (format!("{long}\n[exit code 1]\nx"), cut),
+            ("x\n[exit code 1]".to_owned(), "x\n[exit code 1]".to_owned()),
+        ] {
+            assert_eq!(echo(&text), expected);
+        }
+    }
+}

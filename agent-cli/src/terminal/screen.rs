@@ -1,0 +1,270 @@
+//! Shows a turn to a person: the answer as it arrives, each command before it runs, the beginning of its
+//! result. Writes to one stream; a closed stream is nobody's failure here.
+
+use std::{
+    io::Write,
+    sync::{Mutex, PoisonError},
+};
+
+use super::{Ink, Neutraliser, Style, call};
+use crate::{
+    agent::{
+        EndReason, TurnEnd,
+        ports::{Notice, Observer, RetryNotice},
+    },
+    model::{Reply, ToolCall, ToolOutcome},
+};
+
+/// What happens to the model's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// It is shown as it arrives.
+    Streamed,
+    /// What comes before a tool call is shown then; the final answer is left to the caller.
+    Asides,
+}
+
+/// The screen.
+pub struct Screen {
+    style: Style,
+    voice: Voice,
+    page: Mutex<Page>,
+}
+
+/// Where the cursor is and what is held back.
+struct Page {
+    out: Box<dyn Write + Send>,
+    clean: Neutraliser,
+    /// The last character written was not a line break.
+    mid_line: bool,
+    held: String,
+}
+
+impl Screen {
+    /// A screen on a stream.
+    #[must_use]
+    pub fn new(out: Box<dyn Write + Send>, style: Style, voice: Voice) -> Self {
+        let page = Page {
+            out,
+            clean: Neutraliser::default(),
+            mid_line: false,
+            held: String::new(),
+        };
+        Self {
+            style,
+            voice,
+            page: Mutex::new(page),
+        }
+    }
+
+    fn with(&self, act: impl FnOnce(&mut Page)) {
+        // A panic elsewhere while the page was locked leaves at worst half a line.
+        act(&mut self.page.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn line(&self, ink: Ink, text: &str) {
+        let painted: Vec<String> = text
+            .lines()
+            .map(|line| self.style.paint(ink, line))
+            .collect();
+        self.with(|page| page.line(&painted.join("\n")));
+    }
+}
+
+impl Page {
+    fn write(&mut self, text: &str) {
+        if let Some(last) = text.chars().next_back() {
+            self.mid_line = last != '\n';
+            // See the head of this file.
+            drop(
+                self.out
+                    .write_all(text.as_bytes())
+                    .and_then(|()| self.out.flush()),
+            );
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        let start = if self.mid_line { "\n" } else { "" };
+        self.write(&format!("{start}{text}\n"));
+    }
+}
+
+impl Observer for Screen {
+    fn request_started(&self) {
+        self.with(|page| {
+            page.clean = Neutraliser::default();
+            page.held.clear();
+        });
+    }
+
+    fn text_delta(&self, text: &str) {
+        self.with(|page| {
+            let clean = page.clean.push(text);
+            match self.voice {
+                Voice::Streamed => page.write(&clean),
+                Voice::Asides => page.held.push_str(&clean),
+            }
+        });
+    }
+
+    fn reply(&self, _reply: &Reply) {
+        if self.voice == Voice::Streamed {
+            self.with(|page| {
+                if page.mid_line {
+                    page.write("\n");
+                }
+            });
+        }
+    }
+
+    fn tool_call(&self, call: &ToolCall) {
+        self.with(|page| {
+            let held = std::mem::take(&mut page.held);
+            if !held.trim().is_empty() {
+                page.line(held.trim());
+            }
+        });
+        self.line(Ink::Command, &call::headline(call));
+    }
+
+    fn tool_result(&self, _call: &ToolCall, outcome: &ToolOutcome) {
+        let ink = if outcome.is_error() {
+            Ink::Failure
+        } else {
+            Ink::Aside
+        };
+        let echo = call::echo(&outcome.text);
+        self.line(
+            ink,
+            if echo.is_empty() {
+                "(no output)"
+            } else {
+                &echo
+            },
+        );
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.line(Ink::Aside, &super::neutral(&notice.text));
+    }
+
+    fn retry(&self, notice: &RetryNotice) {
+        let text = format!(
+            "[Retry] attempt {} of {} failed: {}; next in {:.1} s",
+            notice.attempt,
+            notice.attempts,
+            notice.reason,
+            notice.wait.as_secs_f32()
+        );
+        self.line(Ink::Aside, &super::neutral(&text));
+    }
+
+    fn turn_end(&self, end: &TurnEnd) {
+        match (&end.reason, self.voice) {
+            (EndReason::Failed { message, .. }, Voice::Streamed) => {
+                self.line(
+                    Ink::Failure,
+                    &format!("[Error] {}", super::neutral(message)),
+                );
+            }
+            (
+                EndReason::Failed { .. }
+                | EndReason::Done
+                | EndReason::MaxTurns
+                | EndReason::Denied
+                | EndReason::Refusal
+                | EndReason::Truncated
+                | EndReason::Interrupted,
+                _,
+            ) => {}
+        }
+        if self.voice == Voice::Streamed {
+            self.with(|page| page.line(""));
+        }
+    }
+}
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Screen")
+            .field("style", &self.style)
+            .field("voice", &self.voice)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Screen, Voice};
+    use crate::{
+        agent::ports::Observer,
+        model::{ToolCall, ToolOutcome, ToolStatus},
+        terminal::Style,
+    };
+    use serde_json::json;
+    use std::{
+        io::Write,
+        sync::{Arc, Mutex},
+    };
+
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn shown(voice: Voice, style: Style) -> String {
+        let paper = Paper::default();
+        let screen = Screen::new(Box::new(paper.clone()), style, voice);
+        let call = ToolCall {
+            id: "1".into(),
+            name: "bash".into(),
+            input: json!({"command": "ls"}),
+        };
+        screen.request_started();
+        screen.text_delta("I look\u{1b}");
+        screen.text_delta("[31m first.");
+        screen.tool_call(&call);
+        screen.tool_result(
+            &call,
+            &ToolOutcome::of_text(ToolStatus::Done, "a\u{1b}[2J\nb\n"),
+        );
+        screen.request_started();
+        screen.text_delta("Done.");
+        String::from_utf8(paper.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn text_commands_and_results_stand_on_lines_of_their_own() {
+        assert_eq!(
+            shown(Voice::Streamed, Style::Plain),
+            "I look first.\n$ ls\na\nb\nDone."
+        );
+    }
+
+    #[test]
+    fn the_final_answer_can_be_left_to_the_caller() {
+        assert_eq!(
+            shown(Voice::Asides, Style::Plain),
+            "I look first.\n$ ls\na\nb\n"
+        );
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        let text = shown(Voice::Streamed, Style::Colour);
+        assert!(text.contains("\u{1b}[33m$ ls\u{1b}[0m"), "{text:?}");
+        assert!(
+            !text.contains("\u{1b}[31m") && !text.contains("\u{1b}[2J"),
+            "{text:?}"
+        );
+    }
+}

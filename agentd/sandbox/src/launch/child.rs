@@ -1,0 +1,130 @@
+//! The first process of a jail, after the fork: builds the jail around itself, forks the command, and
+//! becomes its reaper. Nothing here allocates, formats, locks or logs.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use super::{
+    failure::{Failure, Stage},
+    leader,
+    prepare::PreparedJail,
+    reaper, root,
+};
+use crate::{
+    policy::{NetMode, Tier},
+    sys::{
+        caps, exec, files,
+        fork::{self, ForkedProcess},
+        ids, net, signals,
+    },
+};
+
+const FAILED: i32 = 125;
+
+/// Runs the jail. `errors` carries one [`Failure`] if something goes wrong, and closes when the command
+/// has been executed.
+pub(super) fn enter(jail: &PreparedJail, errors: &OwnedFd, proof: &ForkedProcess) -> ! {
+    match set_up(jail, errors, proof) {
+        Ok((leader, signals)) => reaper::run(jail, (leader, &signals)),
+        Err(failure) => fail(errors, failure),
+    }
+}
+
+/// Reports a failure and ends.
+pub(super) fn fail(errors: &OwnedFd, failure: Failure) -> ! {
+    // If even this fails the launcher sees the end without a report, which it treats as a failure too.
+    if files::write_once(errors.as_fd(), &failure.encode()).is_err() {
+        exec::exit_now(FAILED);
+    }
+    exec::exit_now(FAILED)
+}
+
+fn set_up(
+    jail: &PreparedJail,
+    errors: &OwnedFd,
+    proof: &ForkedProcess,
+) -> Result<(libc::pid_t, OwnedFd), Failure> {
+    // ORDER: first of all, so that a launcher that dies during set-up takes this process along.
+    if jail.tier > Tier::Nested {
+        caps::set_parent_death_signal().map_err(Failure::at(Stage::Attributes))?;
+    } else {
+        // Without a pid namespace this process must outlive the launcher long enough to kill the tree:
+        // it watches its end of the conversation instead.
+        caps::set_subreaper().map_err(Failure::at(Stage::Attributes))?;
+    }
+    if jail.tier == Tier::Rootless {
+        map_user(jail).map_err(Failure::at(Stage::UserNamespace))?;
+    }
+    if jail.tier > Tier::Nested {
+        if jail.net == NetMode::None {
+            net::loopback_up().map_err(Failure::at(Stage::Loopback))?;
+        }
+        net::set_hostname(&jail.hostname).map_err(Failure::at(Stage::Hostname))?;
+        nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+        root::build(jail)?;
+    }
+    give_up_privilege(jail)?;
+    let children = signals::bit(libc::SIGCHLD);
+    let failed = Failure::at(Stage::Fork);
+    signals::set_mask(children).map_err(&failed)?;
+    let signals = signals::signalfd(children).map_err(&failed)?;
+    let pid = fork::fork_again(proof).map_err(&failed)?;
+    if pid == 0 {
+        leader::run(jail, errors);
+    }
+    Ok((pid, signals))
+}
+
+/// Maps the one user that this process is; nobody else exists in the namespace.
+fn map_user(jail: &PreparedJail) -> Result<(), nix::errno::Errno> {
+    // The launcher is undumpable, and so is its copy; the files below belong to root then.
+    caps::set_dumpable()?;
+    // The kernel lets an unprivileged process map its group only once `setgroups` is off.
+    for (path, content) in [
+        (c"/proc/self/setgroups", &b"deny"[..]),
+        (c"/proc/self/uid_map", &jail.uid_map),
+        (c"/proc/self/gid_map", &jail.gid_map),
+    ] {
+        // `/proc/self` is a link of the kernel's own; nothing else is followed.
+        let file = nix::fcntl::open(
+            path,
+            nix::fcntl::OFlag::O_WRONLY | nix::fcntl::OFlag::O_CLOEXEC,
+            nix::sys::stat::Mode::empty(),
+        )?;
+        files::write_once(file.as_fd(), content)?;
+    }
+    Ok(())
+}
+
+fn give_up_privilege(jail: &PreparedJail) -> Result<(), Failure> {
+    let capabilities = Failure::at(Stage::Capabilities);
+    // ORDER: the bounding set needs CAP_SETPCAP, which the change of user takes away. Without that
+    // capability (unprivileged, nested) there is nothing to drop: `no_new_privs` keeps it so.
+    match caps::drop_bounding_set() {
+        Ok(()) => {}
+        Err(nix::errno::Errno::EPERM) if jail.tier == Tier::Nested => {}
+        Err(errno) => return Err(capabilities(errno)),
+    }
+    if let Some((uid, gid)) = jail.switch_to {
+        // ORDER: groups before user: afterwards there is no right to change them.
+        let identity = Failure::at(Stage::Identity);
+        ids::clear_groups().map_err(&identity)?;
+        ids::set_gid(gid).map_err(&identity)?;
+        ids::set_uid(uid).map_err(&identity)?;
+    }
+    caps::drop_all().map_err(&capabilities)?;
+    let attributes = Failure::at(Stage::Attributes);
+    caps::set_no_new_privs().map_err(&attributes)?;
+    // Nothing in the jail can look into init, which still holds the launcher's memory.
+    caps::set_undumpable().map_err(&attributes)?;
+    if jail.tier > Tier::Nested {
+        // ORDER: again, since the change of user cleared it; then make sure the launcher did not die in
+        // between.
+        caps::set_parent_death_signal().map_err(&attributes)?;
+    }
+    let mut watch = [signals::readable(jail.init_end.as_raw_fd())];
+    match signals::poll(&mut watch, 0) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(attributes(nix::errno::Errno::EPIPE)),
+        Err(errno) => Err(attributes(errno)),
+    }
+}

@@ -1,0 +1,24 @@
+//! Carrying out a plan: look, prepare, spawn, and everything the new processes do.
+//!
+//! `survey` and `prepare` may open and allocate; `spawn` forks; `child`, `leader` and `reaper` run after
+//! the fork and make system calls only.
+
+mod child;
+mod failure;
+mod idmap;
+mod leader;
+mod message;
+mod prepare;
+mod reaper;
+mod root;
+mod ruleset;
+mod spawn;
+mod survey;
+mod sweep;
+
+pub(crate) use failure::{Failure, Stage};
+pub(crate) use idmap::IdMaps;
+pub(crate) use message::{Command, Report};
+pub(crate) use prepare::{PrepareError, Resources, prepare};
+pub(crate) use spawn::{Child, spawn};
+pub(crate) use survey::{open_name, survey};

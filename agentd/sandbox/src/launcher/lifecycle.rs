@@ -1,0 +1,334 @@
+//! The life of one execution as a pure state machine: inputs in, actions out. It has no clock, no
+//! descriptors and no synchronisation of its own.
+//!
+//! ```text
+//! SettingUp ──executed──▶ Running ──leader exits──▶ Lingering ──finish / too long──▶ Killing ──▶ Ended
+//!     │                      └──timeout, stop──▶ Terminating ──grace over, finish──────▲
+//!     └──failure, init gone──▶ Ended
+//! ```
+
+use crate::monitor::{Cause, LeaderStatus, StopReason, Usage};
+
+/// Milliseconds of a monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Millis(pub(crate) u64);
+
+impl Millis {
+    pub(crate) fn after(self, milliseconds: u64) -> Self {
+        Self(self.0.saturating_add(milliseconds))
+    }
+}
+
+/// A set-up that takes longer hangs, on a dead network file system for example.
+const SETUP_LIMIT_MS: u64 = 10_000;
+/// The front end drains for at most 2 s; if it has not answered by then it is stuck.
+const LINGER_LIMIT_MS: u64 = 10_000;
+/// Init answers a KILL in milliseconds; later its own death has to do it.
+const HARD_KILL_MS: u64 = 500;
+/// Without a pid namespace, sweeping goes on for this long before the tree is given up.
+const GIVE_UP_MS: u64 = 5_000;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// The program was executed.
+    Executed,
+    /// The set-up failed; init ends.
+    SetupFailed,
+    /// The leader has ended.
+    LeaderExited(LeaderStatus),
+    /// Init reports that nothing is left.
+    Empty {
+        /// Processes killed after the leader.
+        leftover: u32,
+        /// Resource use.
+        usage: Usage,
+    },
+    /// Init itself is gone and reaped.
+    InitGone,
+    /// The front end has drained the output.
+    Finish,
+    /// The front end wants it ended.
+    Stop {
+        /// Why.
+        reason: StopReason,
+        /// Milliseconds of grace.
+        grace_ms: Option<u64>,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Tell the front end that it runs.
+    AnnounceStart,
+    /// Tell the front end that it could not be started.
+    AnnounceFailure {
+        /// The set-up took too long, rather than failing.
+        too_long: bool,
+    },
+    /// Tell the front end how the leader ended.
+    AnnounceLeader(LeaderStatus),
+    /// TERM to the tree.
+    Terminate,
+    /// KILL to the tree, by init.
+    Kill,
+    /// KILL to init itself (namespaced tiers).
+    KillInit,
+    /// Tell the front end about the end. The last action.
+    AnnounceEnd(End),
+}
+
+/// The end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Cause.
+    pub(crate) cause: Cause,
+    /// Leader.
+    pub(crate) status: LeaderStatus,
+    /// Processes killed after the leader.
+    pub(crate) leftover: u32,
+    /// Resource use.
+    pub(crate) usage: Usage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    SettingUp {
+        until: Millis,
+    },
+    Running {
+        until: Millis,
+    },
+    Terminating {
+        kill_at: Millis,
+    },
+    Lingering {
+        until: Millis,
+    },
+    Killing {
+        harder_at: Millis,
+        give_up_at: Millis,
+    },
+    Ended,
+}
+
+/// One execution.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, all of them one way"
+)]
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    phase: Phase,
+    timeout_ms: u64,
+    grace_ms: u64,
+    /// Death of init ends the tree.
+    namespaced: bool,
+    cause: Cause,
+    status: LeaderStatus,
+    leftover: u32,
+    usage: Usage,
+    failed: bool,
+    too_long: bool,
+    /// A stop that came before the program was executed.
+    early_stop: Option<(StopReason, Option<u64>)>,
+}
+
+impl Lifecycle {
+    /// An execution whose init was just forked.
+    pub(crate) fn new(now: Millis, times: (u64, u64), tier: crate::policy::Tier) -> Self {
+        let (timeout_ms, grace_ms) = times;
+        Self {
+            phase: Phase::SettingUp {
+                until: now.after(SETUP_LIMIT_MS),
+            },
+            timeout_ms,
+            grace_ms,
+            namespaced: tier > crate::policy::Tier::Nested,
+            cause: Cause::Leader,
+            status: LeaderStatus::Unknown,
+            leftover: 0,
+            usage: Usage::default(),
+            failed: false,
+            too_long: false,
+            early_stop: None,
+        }
+    }
+
+    /// When `Tick` is due.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        match self.phase {
+            Phase::SettingUp { until } | Phase::Running { until } | Phase::Lingering { until } => {
+                Some(until)
+            }
+            Phase::Terminating { kill_at } => Some(kill_at),
+            Phase::Killing {
+                harder_at,
+                give_up_at,
+            } => Some(harder_at.min(give_up_at)),
+            Phase::Ended => None,
+        }
+    }
+
+    /// The end was announced; nothing more happens.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// The program was not executed yet.
+    pub(crate) fn is_setting_up(&self) -> bool {
+        matches!(self.phase, Phase::SettingUp { .. })
+    }
+
+    /// Takes one step.
+    pub(crate) fn step(&mut self, now: Millis, input: Input) -> Vec<Action> {
+        if self.phase == Phase::Ended {
+            return Vec::new();
+        }
+        match input {
+            Input::Executed => self.executed(now),
+            Input::SetupFailed => {
+                self.failed = true;
+                Vec::new()
+            }
+            Input::LeaderExited(status) => self.leader_exited(now, status),
+            Input::Empty { leftover, usage } => {
+                (self.leftover, self.usage) = (leftover, usage);
+                Vec::new()
+            }
+            Input::InitGone => vec![self.end()],
+            Input::Finish => match self.phase {
+                Phase::Lingering { .. } | Phase::Terminating { .. } => self.kill(now),
+                Phase::SettingUp { .. }
+                | Phase::Running { .. }
+                | Phase::Killing { .. }
+                | Phase::Ended => Vec::new(),
+            },
+            Input::Stop { reason, grace_ms } => self.stop(now, (reason, grace_ms)),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    fn executed(&mut self, now: Millis) -> Vec<Action> {
+        if !matches!(self.phase, Phase::SettingUp { .. }) || self.failed || self.too_long {
+            return Vec::new();
+        }
+        self.phase = Phase::Running {
+            until: now.after(self.timeout_ms),
+        };
+        let mut actions = vec![Action::AnnounceStart];
+        if let Some(stop) = self.early_stop.take() {
+            actions.extend(self.stop(now, stop));
+        }
+        actions
+    }
+
+    fn leader_exited(&mut self, now: Millis, status: LeaderStatus) -> Vec<Action> {
+        self.status = status;
+        if matches!(self.phase, Phase::Running { .. }) {
+            self.phase = Phase::Lingering {
+                until: now.after(LINGER_LIMIT_MS),
+            };
+        }
+        vec![Action::AnnounceLeader(status)]
+    }
+
+    fn stop(&mut self, now: Millis, stop: (StopReason, Option<u64>)) -> Vec<Action> {
+        match self.phase {
+            Phase::SettingUp { .. } => {
+                self.early_stop.get_or_insert(stop);
+                Vec::new()
+            }
+            Phase::Running { .. } => self.terminate(now, Cause::Stopped(stop.0), stop.1),
+            // What ended first stays the cause; a shorter grace still counts.
+            Phase::Terminating { kill_at } => {
+                let asked = now.after(stop.1.unwrap_or(self.grace_ms));
+                self.phase = Phase::Terminating {
+                    kill_at: kill_at.min(asked),
+                };
+                Vec::new()
+            }
+            Phase::Lingering { .. } => self.kill(now),
+            Phase::Killing { .. } | Phase::Ended => Vec::new(),
+        }
+    }
+
+    fn terminate(&mut self, now: Millis, cause: Cause, grace_ms: Option<u64>) -> Vec<Action> {
+        self.cause = cause;
+        let grace = grace_ms.unwrap_or(self.grace_ms).min(self.grace_ms);
+        self.phase = Phase::Terminating {
+            kill_at: now.after(grace),
+        };
+        vec![Action::Terminate]
+    }
+
+    fn kill(&mut self, now: Millis) -> Vec<Action> {
+        self.phase = Phase::Killing {
+            harder_at: now.after(HARD_KILL_MS),
+            give_up_at: now.after(GIVE_UP_MS),
+        };
+        vec![Action::Kill]
+    }
+
+    fn tick(&mut self, now: Millis) -> Vec<Action> {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return Vec::new();
+        }
+        match self.phase {
+            Phase::SettingUp { .. } => {
+                self.too_long = true;
+                self.phase = Phase::SettingUp {
+                    until: now.after(SETUP_LIMIT_MS),
+                };
+                vec![Action::KillInit]
+            }
+            Phase::Running { .. } => self.terminate(now, Cause::Timeout, None),
+            Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(now),
+            Phase::Killing { give_up_at, .. } if self.namespaced => {
+                // Init cannot survive this, nor anything in its namespace survive init; only a process
+                // stuck in the kernel delays it.
+                self.phase = Phase::Killing {
+                    harder_at: now.after(HARD_KILL_MS),
+                    give_up_at,
+                };
+                if now >= give_up_at {
+                    self.phase = Phase::Killing {
+                        harder_at: now.after(HARD_KILL_MS),
+                        give_up_at: now.after(GIVE_UP_MS),
+                    };
+                }
+                vec![Action::KillInit]
+            }
+            Phase::Killing { give_up_at, .. } if now >= give_up_at => vec![self.end()],
+            Phase::Killing { give_up_at, .. } => {
+                self.phase = Phase::Killing {
+                    harder_at: give_up_at,
+                    give_up_at,
+                };
+                vec![Action::Kill]
+            }
+            Phase::Ended => Vec::new(),
+        }
+    }
+
+    fn end(&mut self) -> Action {
+        let started = !matches!(self.phase, Phase::SettingUp { .. });
+        self.phase = Phase::Ended;
+        if !started {
+            return Action::AnnounceFailure {
+                too_long: self.too_long,
+            };
+        }
+        let died = self.status == LeaderStatus::Unknown && self.cause == Cause::Leader;
+        let cause = if died { Cause::InitDied } else { self.cause };
+        Action::AnnounceEnd(End {
+            cause,
+            status: self.status,
+            leftover: self.leftover,
+            usage: self.usage,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The launcher: one thread, no network, no async runtime. It owns the profiles and the privilege, makes
+//! jails, and speaks the closed language of `monitor` with the front end. It never reads what a command
+//! prints, and opens no path that a client names except through the resolved policy.
+
+mod args;
+mod clock;
+mod facts;
+mod jail;
+mod lifecycle;
+#[cfg(test)]
+mod lifecycle_tests;
+mod outbox;
+mod server;
+mod start;
+mod tripwire;
+mod uids;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use thiserror::Error;
+
+use crate::{
+    monitor::{Channel, ChannelError},
+    probe,
+    profile::{Catalogue, ProfileError},
+    sys::{caps, files},
+};
+
+/// Exit codes, after `sysexits.h`.
+const USAGE: u8 = 64;
+const UNAVAILABLE: u8 = 69;
+const CONFIGURATION: u8 = 78;
+
+#[derive(Debug, Error)]
+enum LauncherError {
+    #[error(transparent)]
+    Usage(#[from] args::UsageError),
+    #[error("profiles: {0}")]
+    Profiles(#[from] ProfileError),
+    #[error("this host cannot run any jail: {0}")]
+    NoTier(String),
+    #[error("standard input is not the socket of an agentd: this program is started by agentd")]
+    NotStartedByAgentd(#[source] nix::errno::Errno),
+    #[error("the conversation with agentd broke: {0}")]
+    Channel(#[from] ChannelError),
+}
+
+/// Runs the launcher; the whole of `agentd-launcher`.
+#[must_use]
+pub fn main() -> ExitCode {
+    // A panic here must not unwind past half-made jails: the end of this process is the end of them all.
+    std::panic::set_hook(Box::new(|panic| {
+        drop(writeln!(io::stderr(), "agentd-launcher: bug: {panic}"));
+        std::process::abort();
+    }));
+    match run(std::env::args_os().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "agentd-launcher: {error}"));
+            ExitCode::from(match error {
+                LauncherError::Usage(_) => USAGE,
+                LauncherError::Profiles(_) => CONFIGURATION,
+                LauncherError::NoTier(_)
+                | LauncherError::NotStartedByAgentd(_)
+                | LauncherError::Channel(_) => UNAVAILABLE,
+            })
+        }
+    }
+}
+
+fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), LauncherError> {
+    let args = args::parse(arguments)?;
+    let socket = files::take_stdin().map_err(LauncherError::NotStartedByAgentd)?;
+    let channel = Channel::from_fd(socket);
+    channel.set_nonblocking()?;
+    // Nobody of the same user may look into this process either.
+    caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
+    let host = probe::probe();
+    let Some(tier) = host.tier else {
+        return Err(LauncherError::NoTier(host.tier_reason));
+    };
+    let catalogue = Catalogue::load(&args.profile_dirs)?;
+    let mut server = server::Server::new(channel, (host, tier), (catalogue, args));
+    server.announce();
+    Ok(server.serve()?)
+}

@@ -1,0 +1,344 @@
+//! The event loop: one thread, one `poll`, no waiting anywhere else.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use super::{
+    args::Args,
+    clock::Clock,
+    facts::{self, Surroundings},
+    jail::Jail,
+    lifecycle::{Action, Input, Millis},
+    outbox::Outbox,
+    start::{NotStarted, Workshop},
+    uids::Uids,
+};
+use crate::{
+    explain::{Query, Verdict, explain},
+    launch::{Command, IdMaps},
+    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure},
+    policy::{self, Invocation, Refusal, Tier},
+    probe::Host,
+    profile::Catalogue,
+    sys::signals,
+};
+
+/// How long jails may take to end when the front end is gone.
+const FAREWELL_MS: u64 = 3_000;
+/// Most questions in one request.
+const MOST_QUERIES: usize = 64;
+
+/// The launcher's state.
+#[derive(Debug)]
+pub(crate) struct Server {
+    channel: Channel<Event, Request>,
+    outbox: Outbox,
+    clock: Clock,
+    workshop: Workshop,
+    jails: BTreeMap<ExecKey, Jail>,
+}
+
+impl Server {
+    /// A launcher without jails.
+    pub(crate) fn new(
+        channel: Channel<Event, Request>,
+        (host, tier): (Host, Tier),
+        (catalogue, args): (Catalogue, Args),
+    ) -> Self {
+        Self {
+            channel,
+            outbox: Outbox::default(),
+            clock: Clock::start(),
+            workshop: Workshop {
+                surroundings: Surroundings { host, tier, args },
+                catalogue,
+                id_maps: IdMaps::default(),
+                uids: Uids::default(),
+            },
+            jails: BTreeMap::new(),
+        }
+    }
+
+    /// Says what this host and the profiles are.
+    pub(crate) fn announce(&mut self) {
+        let profiles = self.profiles();
+        let surroundings = &self.workshop.surroundings;
+        let host = &surroundings.host;
+        self.outbox.push(&Event::Ready {
+            tier: surroundings.tier,
+            tier_reason: host.tier_reason.clone(),
+            landlock_abi: host.landlock_abi,
+            capabilities: host
+                .capabilities
+                .iter()
+                .map(|known| (known.name.to_owned(), known.available, known.detail.clone()))
+                .collect(),
+            profiles: u32::try_from(profiles.len()).unwrap_or(u32::MAX),
+        });
+        self.push_profiles(profiles);
+    }
+
+    /// Runs until the front end is gone and every jail has ended.
+    pub(crate) fn serve(&mut self) -> Result<(), ChannelError> {
+        let result = loop {
+            if let Err(error) = self.outbox.flush(&self.channel) {
+                break Err(error);
+            }
+            self.wait();
+            match self.hear() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            self.observe_jails();
+        };
+        self.farewell();
+        result
+    }
+
+    fn wait(&self) {
+        let mut front = signals::readable(self.channel.as_fd().as_raw_fd());
+        if self.outbox.is_waiting() {
+            front.events |= libc::POLLOUT;
+        }
+        let mut fds = vec![front];
+        for jail in self.jails.values() {
+            fds.push(signals::readable(jail.child.control.as_raw_fd()));
+            fds.push(signals::readable(jail.child.pidfd.as_raw_fd()));
+            if jail.life.is_setting_up() {
+                fds.push(signals::readable(jail.child.errors.as_raw_fd()));
+            }
+        }
+        let now = self.clock.now();
+        let deadline = self
+            .jails
+            .values()
+            .filter_map(|jail| jail.life.deadline())
+            .min();
+        let timeout = deadline.map_or(-1, |deadline| {
+            // One more: a timer that fires early would only spin.
+            let left = deadline.0.saturating_sub(now.0).saturating_add(1);
+            i32::try_from(left).unwrap_or(i32::MAX)
+        });
+        if let Err(errno) = signals::poll(&mut fds, timeout) {
+            super::jail::complain(format_args!("poll: {}", errno.desc()));
+        }
+    }
+
+    /// Takes every waiting request; false when the front end is gone.
+    fn hear(&mut self) -> Result<bool, ChannelError> {
+        loop {
+            match self.channel.recv() {
+                Ok(Some(received)) => self.obey(received.message, received.fds),
+                Ok(None) => return Ok(false),
+                Err(ChannelError::WouldBlock) => return Ok(true),
+                // Whoever speaks outside the protocol is not the front end we started.
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
+        let now = self.clock.now();
+        match request {
+            Request::Spawn { exec, invocation } => self.spawn(exec, &invocation, fds),
+            Request::Finish { exec } => self.step(exec, now, Input::Finish),
+            Request::Stop {
+                exec,
+                reason,
+                grace_ms,
+            } => {
+                self.step(exec, now, Input::Stop { reason, grace_ms });
+            }
+            Request::Explain {
+                id,
+                invocation,
+                queries,
+            } => {
+                let result = self.explain(&invocation, &queries);
+                self.outbox.push(&Event::Explained { id, result });
+            }
+            Request::Reload => self.reload(),
+        }
+    }
+
+    fn spawn(&mut self, exec: ExecKey, invocation: &Invocation, fds: Vec<OwnedFd>) {
+        if self.jails.contains_key(&exec) {
+            let refusal = Refusal::Malformed("this execution is running already".to_owned());
+            self.outbox.push(&Event::Refused { exec, refusal });
+            return;
+        }
+        let now = self.clock.now();
+        match self.workshop.start(exec, invocation, (fds, now)) {
+            Ok(jail) => drop(self.jails.insert(exec, jail)),
+            Err(NotStarted::Refused(refusal)) => {
+                self.outbox.push(&Event::Refused { exec, refusal });
+            }
+            Err(NotStarted::Failed(failure)) => {
+                self.outbox.push(&Event::SetupFailed { exec, failure });
+            }
+        }
+    }
+
+    fn explain(
+        &mut self,
+        invocation: &Invocation,
+        queries: &[Query],
+    ) -> Result<Vec<Verdict>, Refusal> {
+        if queries.len() > MOST_QUERIES {
+            return Err(Refusal::Malformed(format!(
+                "at most {MOST_QUERIES} questions at once"
+            )));
+        }
+        let policy = self.workshop.decide(invocation)?;
+        Ok(queries
+            .iter()
+            .map(|query| explain(&policy, query))
+            .collect())
+    }
+
+    fn reload(&mut self) {
+        let dirs = &self.workshop.surroundings.args.profile_dirs;
+        match Catalogue::load(dirs) {
+            Ok(catalogue) => {
+                self.workshop.catalogue = catalogue;
+                let profiles = self.profiles();
+                let count = u32::try_from(profiles.len()).unwrap_or(u32::MAX);
+                self.outbox.push(&Event::Reloaded { result: Ok(count) });
+                self.push_profiles(profiles);
+            }
+            Err(error) => self.outbox.push(&Event::Reloaded {
+                result: Err(error.to_string()),
+            }),
+        }
+    }
+
+    fn profiles(&self) -> Vec<ProfileSummary> {
+        let facts = facts::general(&self.workshop.surroundings);
+        let summary = |profile: &crate::profile::Profile| ProfileSummary {
+            name: profile.name.clone(),
+            description: profile.description.clone(),
+            digest: profile.digest.clone(),
+            minimum_tier: profile.require.tier,
+            unavailable: policy::unavailable(profile, &facts),
+            limits: profile.limits.defaults,
+            max_timeout_ms: profile.limits.max_timeout_ms,
+            commands: profile.commands.clone(),
+            meta: profile.meta.clone(),
+        };
+        self.workshop.catalogue.usable().map(summary).collect()
+    }
+
+    fn push_profiles(&mut self, profiles: Vec<ProfileSummary>) {
+        for profile in profiles {
+            self.outbox.push(&Event::Profile(Box::new(profile)));
+        }
+    }
+
+    fn observe_jails(&mut self) {
+        let now = self.clock.now();
+        let keys: Vec<ExecKey> = self.jails.keys().copied().collect();
+        for exec in keys {
+            if let Some(jail) = self.jails.get_mut(&exec) {
+                let actions = jail.observe(now);
+                self.act(exec, actions);
+            }
+            self.step(exec, now, Input::Tick);
+        }
+    }
+
+    /// Unknown executions are ignored: their end may have crossed the request.
+    fn step(&mut self, exec: ExecKey, now: Millis, input: Input) {
+        if let Some(jail) = self.jails.get_mut(&exec) {
+            let actions = jail.life.step(now, input);
+            self.act(exec, actions);
+        }
+    }
+
+    fn act(&mut self, exec: ExecKey, actions: Vec<Action>) {
+        for action in actions {
+            let Some(jail) = self.jails.get(&exec) else {
+                return;
+            };
+            match action {
+                Action::AnnounceStart => self.outbox.push(&Event::Started {
+                    exec,
+                    report: Box::new(jail.report.clone()),
+                    limits: jail.limits,
+                    cwd: jail.cwd.display().to_string(),
+                }),
+                Action::AnnounceLeader(status) => {
+                    self.outbox.push(&Event::LeaderExited { exec, status });
+                }
+                Action::Terminate => jail.command(Command::Terminate),
+                Action::Kill => jail.command(Command::Kill),
+                Action::KillInit => jail.kill_init(),
+                Action::AnnounceFailure { too_long } => {
+                    let failure = if too_long {
+                        SetupFailure {
+                            stage: "set-up".to_owned(),
+                            errno: libc::ETIMEDOUT,
+                            detail: "the jail did not come up in time".to_owned(),
+                        }
+                    } else {
+                        jail.setup_failure(&jail.cwd.display().to_string())
+                    };
+                    self.bury(exec);
+                    self.outbox.push(&Event::SetupFailed { exec, failure });
+                }
+                Action::AnnounceEnd(end) => {
+                    let tripped = self.bury(exec);
+                    self.outbox.push(&Event::Ended {
+                        exec,
+                        cause: end.cause,
+                        status: end.status,
+                        leftover: end.leftover,
+                        usage: end.usage,
+                        tripped,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Forgets an execution whose tree is gone and cleans up after it.
+    fn bury(&mut self, exec: ExecKey) -> Vec<(String, String)> {
+        match self.jails.remove(&exec) {
+            Some(jail) => self.workshop.clean(jail.leavings),
+            None => Vec::new(),
+        }
+    }
+
+    /// The front end is gone: every jail dies, and what they left is cleaned up.
+    fn farewell(&mut self) {
+        for jail in self.jails.values() {
+            jail.command(Command::Kill);
+        }
+        let until = self.clock.now().after(FAREWELL_MS);
+        while !self.jails.is_empty() && self.clock.now() < until {
+            let mut fds: Vec<_> = self
+                .jails
+                .values()
+                .map(|jail| signals::readable(jail.child.pidfd.as_raw_fd()))
+                .collect();
+            if signals::poll(&mut fds, 100).is_err() {
+                break;
+            }
+            let now = self.clock.now();
+            let keys: Vec<ExecKey> = self.jails.keys().copied().collect();
+            for exec in keys {
+                if let Some(jail) = self.jails.get_mut(&exec) {
+                    jail.observe(now);
+                    if jail.life.is_over() {
+                        self.bury(exec);
+                    }
+                }
+            }
+        }
+        for jail in self.jails.values() {
+            jail.kill_init();
+        }
+    }
+}

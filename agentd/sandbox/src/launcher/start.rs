@@ -1,0 +1,276 @@
+//! From a request to a running jail: facts → policy → plan → preparation → fork.
+
+use std::{
+    fs::{self, DirBuilder},
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    path::{Path, PathBuf},
+};
+
+use nix::errno::Errno;
+
+use super::{
+    facts::{self, Reserved, Surroundings},
+    jail::{Jail, Leavings},
+    lifecycle::{Lifecycle, Millis},
+    tripwire::Tripwires,
+    uids::Uids,
+};
+use crate::{
+    launch::{self, IdMaps, PrepareError, Resources},
+    monitor::{ExecKey, JailReport, SetupFailure},
+    plan::{Kind, Plan, Survey},
+    policy::{self, Exposure, Identity, Invocation, Policy, Program, Refusal, Stdin, Tier},
+    profile::Catalogue,
+};
+
+/// Why nothing was started.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// The policy refuses.
+    Refused(Refusal),
+    /// A step failed.
+    Failed(SetupFailure),
+}
+
+impl From<Refusal> for NotStarted {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What starting draws on.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) surroundings: Surroundings,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) id_maps: IdMaps,
+    pub(crate) uids: Uids,
+}
+
+impl Workshop {
+    /// Starts a command. What was reserved for it is given back when this fails.
+    pub(crate) fn start(
+        &mut self,
+        exec: ExecKey,
+        invocation: &Invocation,
+        (fds, now): (Vec<OwnedFd>, Millis),
+    ) -> Result<Jail, NotStarted> {
+        let reserved = self.reserve(exec)?;
+        let leavings = Leavings {
+            uid: Some(reserved.uid),
+            tmp: (self.surroundings.tier == Tier::Nested).then(|| reserved.tmp.clone()),
+            tripwires: Tripwires::default(),
+        };
+        match self.launch(invocation, &reserved, fds) {
+            Ok((policy, plan, child)) => {
+                let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
+                Ok(Jail {
+                    life: Lifecycle::new(now, times, policy.tier),
+                    report: report(&policy, &plan, self.surroundings.host.landlock_abi),
+                    limits: policy.limits,
+                    cwd: policy.cwd,
+                    child,
+                    failure: None,
+                    leavings: Leavings {
+                        tripwires: Tripwires {
+                            workspace: policy.workspace,
+                            names: plan.tripwires,
+                        },
+                        ..leavings
+                    },
+                    steps: plan.mounts,
+                })
+            }
+            Err(error) => {
+                self.clean(leavings);
+                Err(error)
+            }
+        }
+    }
+
+    /// Decides without starting.
+    pub(crate) fn decide(&mut self, invocation: &Invocation) -> Result<Policy, Refusal> {
+        let reserved = Reserved {
+            uid: self.uids.peek(),
+            tmp: PathBuf::from("/tmp/agentd-private"),
+        };
+        self.resolve(invocation, &reserved)
+    }
+
+    /// Gives back what an ended execution held; returns the tripwires that it sprang.
+    pub(crate) fn clean(&mut self, leavings: Leavings) -> Vec<(String, String)> {
+        let sprung = leavings.tripwires.spring();
+        if let Some(tmp) = leavings.tmp
+            && let Err(error) = fs::remove_dir_all(&tmp)
+        {
+            super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
+        }
+        if let Some(uid) = leavings.uid {
+            self.uids.give_back(uid);
+        }
+        sprung
+    }
+
+    fn reserve(&mut self, exec: ExecKey) -> Result<Reserved, NotStarted> {
+        let failed = |stage: &str, errno: Errno, detail: String| {
+            NotStarted::Failed(SetupFailure {
+                stage: stage.to_owned(),
+                errno: errno as i32,
+                detail,
+            })
+        };
+        let uid = self.uids.take().ok_or_else(|| {
+            failed(
+                "identity",
+                Errno::EAGAIN,
+                "all throw-away user ids are in use".to_owned(),
+            )
+        })?;
+        let name = format!("agentd-{}-{}", std::process::id(), exec.0);
+        let tmp = Path::new("/tmp").join(name);
+        if self.surroundings.tier == Tier::Nested
+            && let Err(error) = DirBuilder::new().mode(0o700).create(&tmp)
+        {
+            self.uids.give_back(uid);
+            let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+            return Err(failed("tmp", errno, tmp.display().to_string()));
+        }
+        Ok(Reserved { uid, tmp })
+    }
+
+    fn resolve(&mut self, invocation: &Invocation, reserved: &Reserved) -> Result<Policy, Refusal> {
+        let profile = self.catalogue.select(&invocation.profile)?;
+        let facts = facts::gather(&self.surroundings, invocation, reserved, &mut self.id_maps)?;
+        policy::resolve(profile, invocation, &facts)
+    }
+
+    fn launch(
+        &mut self,
+        invocation: &Invocation,
+        reserved: &Reserved,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(Policy, Plan, launch::Child), NotStarted> {
+        let policy = self.resolve(invocation, reserved)?;
+        let survey = launch::survey(&policy, self.surroundings.host.landlock_abi);
+        check_protected(&policy, &survey)?;
+        let plan = Plan::compile(&policy, &survey);
+        let id_map = match plan.idmap {
+            Some(map) => Some(self.id_maps.get(map).map_err(|errno| at("id-map", errno))?),
+            None => None,
+        };
+        let (stdio, script) = sort_fds(invocation, fds)?;
+        let resources = Resources {
+            stdio,
+            script,
+            id_map,
+        };
+        let jail = launch::prepare(&policy, &plan, &invocation.program, resources)
+            .map_err(|error| unprepared(&error))?;
+        let child = launch::spawn(jail).map_err(|errno| at("clone", errno))?;
+        Ok((policy, plan, child))
+    }
+}
+
+fn at(stage: &str, errno: Errno) -> NotStarted {
+    NotStarted::Failed(SetupFailure {
+        stage: stage.to_owned(),
+        errno: errno as i32,
+        detail: errno.desc().to_owned(),
+    })
+}
+
+fn unprepared(error: &PrepareError) -> NotStarted {
+    let errno = match error {
+        PrepareError::System(errno) => *errno,
+        PrepareError::NoBash => Errno::ENOENT,
+        PrepareError::Nul(_) | PrepareError::Ruleset(_) | PrepareError::Script { .. } => Errno::EIO,
+    };
+    let stage = error.layer().map_or("prepare", policy::Layer::name);
+    let stage = if matches!(error, PrepareError::NoBash) {
+        "exec"
+    } else {
+        stage
+    };
+    let mut detail = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        detail = format!("{detail}: {cause}");
+        source = cause.source();
+    }
+    NotStarted::Failed(SetupFailure {
+        stage: stage.to_owned(),
+        errno: errno as i32,
+        detail,
+    })
+}
+
+/// A mount cannot protect a name that is a link: what it points to stays writable.
+fn check_protected(policy: &Policy, survey: &Survey) -> Result<(), Refusal> {
+    let linked = policy.fs.rules.iter().find(|rule| {
+        matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
+            && rule.path.starts_with(&policy.workspace)
+            && matches!(survey.kinds.get(&rule.path), Some(Kind::Symlink(_)))
+    });
+    match linked {
+        Some(rule) if policy.tier > Tier::Nested => Err(Refusal::BadWorkspace {
+            path: policy.workspace.clone(),
+            reason: format!(
+                "{} is protected by {} but is a symbolic link, which cannot be protected: replace \
+                 it by what it points to",
+                rule.path.display(),
+                rule.rule
+            ),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+type Sorted = ([OwnedFd; 3], Option<OwnedFd>);
+
+/// Sorts the descriptors of a request (see `SpawnFds`).
+fn sort_fds(invocation: &Invocation, fds: Vec<OwnedFd>) -> Result<Sorted, NotStarted> {
+    let missing = || NotStarted::Refused(Refusal::Malformed("descriptors are missing".to_owned()));
+    let mut fds = fds.into_iter();
+    let stdout = fds.next().ok_or_else(missing)?;
+    let stderr = fds.next().ok_or_else(missing)?;
+    let script = match invocation.program {
+        Program::Script => Some(fds.next().ok_or_else(missing)?),
+        Program::Argv(_) => None,
+    };
+    let stdin = match invocation.stdin {
+        Stdin::Pipe => fds.next().ok_or_else(missing)?,
+        Stdin::Null => fs::File::open("/dev/null")
+            .map_err(|error| {
+                at(
+                    "stdio",
+                    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)),
+                )
+            })?
+            .into(),
+    };
+    if fds.next().is_some() {
+        return Err(NotStarted::Refused(Refusal::Malformed(
+            "too many descriptors".to_owned(),
+        )));
+    }
+    Ok(([stdin, stdout, stderr], script))
+}
+
+fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {
+    let own = nix::unistd::geteuid().as_raw();
+    let uid = match policy.identity {
+        Identity::Caller { .. } => plan.switch_to.map_or(own, |(uid, _)| uid),
+        Identity::Ephemeral { uid, .. } => uid,
+        Identity::RootWithoutCapabilities => 0,
+    };
+    JailReport {
+        profile: policy.profile.clone(),
+        digest: policy.digest.clone(),
+        tier: policy.tier,
+        layers: plan.layers.clone(),
+        degraded: policy.degraded.clone(),
+        landlock_abi,
+        identity: policy.identity,
+        uid,
+    }
+}

@@ -1,0 +1,58 @@
+//! Resource limits of a policy.
+
+use crate::policy::{Identity, Policy, Tier};
+
+/// One limit; the smaller of it and the inherited one holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rlimit {
+    /// Which (`RLIMIT_*`).
+    pub resource: nix::sys::resource::Resource,
+    /// Soft value.
+    pub soft: u64,
+    /// Hard value.
+    pub hard: u64,
+}
+
+/// Bytes of locked memory.
+const MEMLOCK: u64 = 64 * 1024;
+/// Seconds between SIGXCPU and SIGKILL.
+const CPU_GRACE: u64 = 2;
+
+pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
+    use nix::sys::resource::Resource;
+
+    let limits = &policy.limits;
+    let same = |resource, value| Rlimit {
+        resource,
+        soft: value,
+        hard: value,
+    };
+    let mut all = vec![
+        // No core: `core_pattern` may start a program of the host.
+        same(Resource::RLIMIT_CORE, 0),
+        same(Resource::RLIMIT_NOFILE, limits.open_files),
+        same(Resource::RLIMIT_MEMLOCK, MEMLOCK),
+        same(Resource::RLIMIT_RTPRIO, 0),
+        same(Resource::RLIMIT_NICE, 0),
+    ];
+    if let Some(bytes) = limits.file_size_bytes {
+        all.push(same(Resource::RLIMIT_FSIZE, bytes));
+    }
+    if let Some(seconds) = limits.cpu_seconds {
+        let hard = seconds.saturating_add(CPU_GRACE);
+        all.push(Rlimit {
+            resource: Resource::RLIMIT_CPU,
+            soft: seconds,
+            hard,
+        });
+    }
+    if let Some(pids) = limits.pids {
+        // The kernel counts all tasks of the user. Only a throw-away uid and a user namespace start
+        // from zero; elsewhere the limit is what the user has now plus what the command may have.
+        let own_count =
+            matches!(policy.identity, Identity::Ephemeral { .. }) || policy.tier == Tier::Rootless;
+        let base = if own_count { 0 } else { tasks_of_user };
+        all.push(same(Resource::RLIMIT_NPROC, base.saturating_add(pids)));
+    }
+    all
+}

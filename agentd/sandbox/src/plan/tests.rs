@@ -1,0 +1,187 @@
+//! Plans of small policies.
+
+use super::*;
+use crate::policy::{Exposure, FsPolicy, FsRule, Identity, Limits, SyscallBase, TmpPolicy};
+
+fn rule(path: &str, exposure: Exposure) -> FsRule {
+    FsRule {
+        path: path.into(),
+        exposure,
+        rule: RuleRef {
+            file: "t.toml".into(),
+            line: 1,
+        },
+    }
+}
+
+fn policy(tier: Tier) -> Policy {
+    Policy {
+        profile: "t".into(),
+        digest: String::new(),
+        tier,
+        degraded: Vec::new(),
+        workspace: "/tmp/ws".into(),
+        cwd: "/tmp/ws".into(),
+        home: "/home/u".into(),
+        tmp: "/tmp".into(),
+        fs: FsPolicy {
+            rules: vec![
+                rule("/usr", Exposure::Read),
+                rule("/bin", Exposure::Read),
+                rule("/usr/share", Exposure::Read),
+                rule("/tmp", Exposure::Write),
+                rule("/tmp/ws", Exposure::Write),
+                rule("/tmp/ws/.git/hooks", Exposure::Readonly),
+                rule("/tmp/ws/.git/config", Exposure::Readonly),
+                rule("/usr/secret", Exposure::Deny),
+                rule("/dev/null", Exposure::Write),
+                rule("/srv/socket", Exposure::Read),
+            ],
+            exec: vec![rule("/usr", Exposure::Read)],
+            tmp: TmpPolicy {
+                size_bytes: 1 << 20,
+                inodes: 1000,
+            },
+        },
+        identity: Identity::Caller {
+            uid: 1000,
+            gid: 1000,
+        },
+        umask: 0o22,
+        hostname: "sandbox".into(),
+        net: NetMode::None,
+        syscalls: SyscallBase::Dev,
+        limits: Limits {
+            timeout_ms: 1000,
+            idle_timeout_ms: None,
+            kill_grace_ms: 100,
+            cpu_seconds: Some(5),
+            memory_bytes: None,
+            pids: Some(64),
+            file_size_bytes: None,
+            open_files: 256,
+            output_bytes: None,
+        },
+        env: BTreeMap::new(),
+        sources: BTreeMap::new(),
+    }
+}
+
+fn survey() -> Survey {
+    let kinds = [
+        ("/usr", Kind::Directory),
+        ("/usr/share", Kind::Directory),
+        ("/usr/secret", Kind::File),
+        ("/bin", Kind::Symlink("usr/bin".into())),
+        ("/tmp", Kind::Directory),
+        ("/tmp/ws", Kind::Directory),
+        ("/tmp/ws/.git/hooks", Kind::Directory),
+        ("/srv/socket", Kind::Other),
+        ("/dev/null", Kind::Other),
+    ];
+    Survey {
+        kinds: kinds
+            .into_iter()
+            .map(|(path, kind)| (path.into(), kind))
+            .collect(),
+        landlock_abi: 7,
+        tasks_of_user: 30,
+    }
+}
+
+fn position(plan: &Plan, wanted: &MountStep) -> usize {
+    let found = plan.mounts.iter().position(|step| step == wanted);
+    found.unwrap_or_else(|| panic!("{wanted:?} is not in {:#?}", plan.mounts))
+}
+
+fn bind(path: &str, mode: BindMode) -> MountStep {
+    MountStep::Bind {
+        path: path.into(),
+        mode,
+        mapped: false,
+    }
+}
+
+#[test]
+fn a_carve_out_is_mounted_over_its_writable_parent() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    let workspace = position(&plan, &bind("/tmp/ws", BindMode::Writable));
+    let hooks = position(&plan, &bind("/tmp/ws/.git/hooks", BindMode::ReadOnly));
+    assert!(workspace < hooks);
+}
+
+#[test]
+fn a_workspace_below_tmp_comes_after_the_private_tmp() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    let tmpfs = MountStep::Tmpfs {
+        path: "/tmp".into(),
+        size: 1 << 20,
+        inodes: 1000,
+    };
+    assert!(position(&plan, &tmpfs) < position(&plan, &MountStep::Dir("/tmp/ws".into())));
+}
+
+#[test]
+fn a_path_that_is_already_mounted_the_same_way_is_not_mounted_again() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    assert!(
+        !plan
+            .mounts
+            .contains(&bind("/usr/share", BindMode::ReadOnly))
+    );
+}
+
+#[test]
+fn a_denied_file_is_masked_and_a_host_socket_is_not_shown() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    position(
+        &plan,
+        &MountStep::Mask {
+            path: "/usr/secret".into(),
+            optional: false,
+        },
+    );
+    let shown = plan.mounts.iter().any(
+        |step| matches!(step, MountStep::Bind { path, .. } if path.as_os_str() == "/srv/socket"),
+    );
+    assert!(!shown);
+}
+
+#[test]
+fn a_protected_name_that_does_not_exist_becomes_a_tripwire() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    let paths: Vec<_> = plan
+        .tripwires
+        .iter()
+        .map(|(path, _)| path.clone())
+        .collect();
+    assert_eq!(paths, [PathBuf::from("/tmp/ws/.git/config")].to_vec());
+}
+
+#[test]
+fn landlock_never_grants_a_carve_out_or_a_missing_path() {
+    let plan = Plan::compile(&policy(Tier::Nested), &survey());
+    let paths: Vec<_> = plan
+        .landlock
+        .outer
+        .iter()
+        .map(|rule| rule.path.display().to_string())
+        .collect();
+    assert!(!paths.iter().any(|path| path.contains(".git")), "{paths:?}");
+    assert!(plan.mounts.is_empty());
+    assert!(plan.landlock.refuse_tcp);
+}
+
+#[test]
+fn the_process_limit_counts_from_the_users_present_tasks_where_it_must() {
+    let pids = |tier| {
+        Plan::compile(&policy(tier), &survey())
+            .rlimits
+            .into_iter()
+            .find(|limit| limit.resource == nix::sys::resource::Resource::RLIMIT_NPROC)
+            .map(|limit| limit.hard)
+    };
+    assert_eq!(pids(Tier::Nested), Some(94));
+    assert_eq!(pids(Tier::Rootless), Some(64));
+    assert_eq!(pids(Tier::HostRoot), Some(94));
+}

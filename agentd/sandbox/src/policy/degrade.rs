@@ -1,0 +1,118 @@
+//! Which guarantees are absent although the profile would use them, and what that means in practice.
+
+use super::{Degradation, HostFacts, Identity, Layer, NetMode, Policy, Tier};
+
+/// Everything that is absent, in the order of the layers.
+pub(super) fn list(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
+    let mut degraded = match policy.tier {
+        Tier::Nested => nested(policy, facts),
+        Tier::Rootless | Tier::HostRoot => Vec::new(),
+    };
+    if policy.identity == Identity::RootWithoutCapabilities {
+        degraded.push(Degradation {
+            layer: Layer::EphemeralUid,
+            guarantee: "commands run as uid 0, without any capability: files of root that a rule \
+                        exposes can be changed as far as the rule goes"
+                .to_owned(),
+            reason: super::availability::ephemeral_remedy(facts),
+        });
+    }
+    if let Some(bytes) = policy.limits.memory_bytes {
+        degraded.push(Degradation {
+            layer: Layer::Cgroup,
+            guarantee: format!("the memory limit of {bytes} bytes is not enforced"),
+            reason: "this release sets no cgroup limits; set a limit on the daemon's own cgroup"
+                .to_owned(),
+        });
+    }
+    degraded.sort_by_key(|degradation| degradation.layer);
+    degraded
+}
+
+/// What the nested tier lacks.
+fn nested(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
+    let missing = |layer: Layer, guarantee: &str| Degradation {
+        layer,
+        guarantee: guarantee.to_owned(),
+        reason: facts.tier_reason.clone(),
+    };
+    let mut degraded = vec![
+        missing(
+            Layer::PidNamespace,
+            "processes that outlive a command are found and killed as well as possible, not for \
+             certain; names and arguments of other processes are visible in /proc",
+        ),
+        missing(
+            Layer::MountNamespace,
+            "the temporary directory is a private directory and not /tmp, without a size of its own; \
+             /dev/shm and new terminals (/dev/pts) are not available",
+        ),
+        missing(
+            Layer::OwnRoot,
+            "names, sizes and times of files outside the rules are visible, and modes, owners and \
+             times of your own files outside the rules can be changed",
+        ),
+        missing(
+            Layer::IpcNamespace,
+            "System V IPC objects of the host are visible",
+        ),
+        missing(Layer::UtsNamespace, "the host's name is visible"),
+        missing(
+            Layer::CgroupNamespace,
+            "the host's cgroup paths are visible",
+        ),
+    ];
+    if policy
+        .fs
+        .rules
+        .iter()
+        .any(|rule| policy.fs.is_carve_out(rule))
+    {
+        degraded.push(missing(
+            Layer::OwnRoot,
+            "protected paths inside writable directories (`readonly` and `deny` rules such as \
+             .git/hooks) can be changed; only new ones are removed again after the command",
+        ));
+    }
+    if policy.net == NetMode::None {
+        degraded.push(missing(
+            Layer::NetNamespace,
+            "there is no loopback interface of its own: system calls that make sockets are refused, so \
+             local servers and their tests do not work",
+        ));
+    }
+    degraded.extend(landlock(facts));
+    degraded
+}
+
+/// What older Landlock versions leave open, where nothing else closes it.
+fn landlock(facts: &HostFacts) -> Vec<Degradation> {
+    let rows = [
+        (
+            3,
+            "6.2",
+            "files outside the rules can be truncated by path where file modes allow it",
+        ),
+        (
+            5,
+            "6.10",
+            "device files that a rule exposes accept every ioctl that their driver permits",
+        ),
+        (
+            6,
+            "6.12",
+            "signals can be sent to your own processes outside the jail",
+        ),
+    ];
+    rows.into_iter()
+        .filter(|(abi, _, _)| facts.landlock_abi < *abi)
+        .map(|(abi, kernel, guarantee)| Degradation {
+            layer: Layer::Landlock,
+            guarantee: guarantee.to_owned(),
+            reason: format!(
+                "Landlock ABI {} here, ABI {abi} closes it; use Linux {kernel} or later",
+                facts.landlock_abi
+            ),
+        })
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! What the host decides: tiers, layers, identity, and what is reported as absent.
+
+use super::*;
+
+#[test]
+fn every_shipped_profile_resolves_on_every_tier_or_refuses_the_tier() {
+    for profile in Catalogue::load(&[]).unwrap().usable() {
+        for tier in [Tier::Nested, Tier::Rootless, Tier::HostRoot] {
+            let facts = facts(tier);
+            match resolve(profile, &invocation(&profile.name), &facts) {
+                Ok(policy) => assert_eq!(policy.degraded.len() > 1, tier == Tier::Nested),
+                Err(Refusal::TierTooLow {
+                    required,
+                    available,
+                    ..
+                }) => {
+                    assert!(profile.name == "strict" && available < required);
+                    assert!(unavailable(profile, &facts).is_some());
+                }
+                Err(other) => panic!("{} on {tier}: {other}", profile.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_without_landlock_is_always_refused() {
+    let refusal = decide(|_, facts| facts.landlock_abi = 0).unwrap_err();
+    assert!(
+        matches!(
+            &refusal,
+            Refusal::LayerMissing {
+                layer: Layer::Landlock,
+                ..
+            }
+        ),
+        "{refusal}"
+    );
+    assert!(refusal.to_string().contains("5.13"), "{refusal}");
+}
+
+#[test]
+fn a_required_layer_that_is_not_there_is_a_refusal() {
+    for (layer, tier, given) in [
+        ("pid-namespace", Tier::Nested, false),
+        ("pid-namespace", Tier::Rootless, true),
+        ("net-namespace", Tier::HostRoot, true),
+        ("user-namespace", Tier::HostRoot, false),
+        ("user-namespace", Tier::Rootless, true),
+        ("subreaper", Tier::Rootless, false),
+        ("subreaper", Tier::Nested, true),
+        ("cgroup", Tier::HostRoot, false),
+        ("landlock", Tier::Nested, true),
+        ("ephemeral-uid", Tier::Rootless, false),
+        ("ephemeral-uid", Tier::HostRoot, false),
+    ] {
+        let profile = profile_with(&format!("[require]\nlayers = [\"{layer}\"]"));
+        let result = resolve(&profile, &invocation("x"), &facts(tier));
+        assert_eq!(result.is_ok(), given, "{layer} on {tier}: {result:?}");
+    }
+    let open = profile_with("[require]\nlayers = [\"net-namespace\"]\n[net]\nmode = \"host\"");
+    resolve(&open, &invocation("x"), &facts(Tier::HostRoot)).unwrap_err();
+}
+
+#[test]
+fn the_identity_is_never_root_with_capabilities() {
+    use Tier::{HostRoot, Nested, Rootless};
+    let same = |id| Caller { uid: id, gid: id };
+    let caller = |id| Identity::Caller { uid: id, gid: id };
+    let ids = (70_001, 1000, 1000);
+    let throw_away = Identity::Ephemeral {
+        uid: ids.0,
+        owner_uid: ids.1,
+        owner_gid: ids.2,
+    };
+    let bare = Identity::RootWithoutCapabilities;
+    for (tier, launcher, asks, idmap, identity) in [
+        (HostRoot, 0, 1000, true, caller(1000)),
+        (HostRoot, 0, 0, true, throw_away),
+        (HostRoot, 0, 0, false, bare),
+        (Rootless, 0, 0, true, bare),
+        (Nested, 0, 0, true, bare),
+        (Rootless, 1000, 1000, false, caller(1000)),
+        (Rootless, 1000, 0, false, caller(1000)),
+    ] {
+        let policy = decide(|invocation, facts| {
+            invocation.caller = same(asks);
+            facts.tier = tier;
+            facts.launcher_uid = launcher;
+            facts.launcher_gid = launcher;
+            facts.idmap = idmap;
+        })
+        .unwrap();
+        assert_eq!(
+            policy.identity, identity,
+            "{tier} {launcher} {asks} {idmap}"
+        );
+        let mut absent = policy.degraded.iter().map(|absent| absent.layer);
+        assert_eq!(
+            absent.any(|layer| layer == Layer::EphemeralUid),
+            identity == bare
+        );
+    }
+}
+
+#[test]
+fn a_throw_away_uid_that_the_profile_asks_for_is_had_or_refused() {
+    let profile = profile_with("[identity]\nuser = \"ephemeral\"");
+    let with = |tier, idmap| {
+        let facts = HostFacts {
+            idmap,
+            ..facts(tier)
+        };
+        resolve(&profile, &invocation("x"), &facts)
+    };
+    assert!(matches!(
+        with(Tier::HostRoot, true).unwrap().identity,
+        Identity::Ephemeral { .. }
+    ));
+    for (tier, idmap) in [
+        (Tier::HostRoot, false),
+        (Tier::Rootless, true),
+        (Tier::Nested, true),
+    ] {
+        let refusal = with(tier, idmap).unwrap_err();
+        assert!(matches!(
+            refusal,
+            Refusal::LayerMissing {
+                layer: Layer::EphemeralUid,
+                ..
+            }
+        ));
+    }
+}
+
+#[test]
+fn the_nested_tier_names_carve_outs_only_where_there_are_some() {
+    let policy = resolve(
+        &profile("read-only"),
+        &invocation("read-only"),
+        &facts(Tier::Nested),
+    )
+    .unwrap();
+    assert!(
+        !policy
+            .degraded
+            .iter()
+            .any(|absent| absent.guarantee.contains(".git/hooks"))
+    );
+}
+
+#[test]
+fn older_landlock_versions_are_reported_on_the_nested_tier() {
+    let count = |landlock_abi, tier| {
+        let facts = HostFacts {
+            landlock_abi,
+            ..facts(tier)
+        };
+        let policy = resolve(&profile("workspace"), &invocation("workspace"), &facts).unwrap();
+        policy
+            .degraded
+            .iter()
+            .filter(|absent| absent.layer == Layer::Landlock)
+            .count()
+    };
+    for (abi, expected) in [(1, 3), (2, 3), (3, 2), (4, 2), (5, 1), (6, 0), (7, 0)] {
+        assert_eq!(count(abi, Tier::Nested), expected, "ABI {abi}");
+    }
+    assert_eq!(count(1, Tier::Rootless), 0);
+}

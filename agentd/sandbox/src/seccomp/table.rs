@@ -1,0 +1,365 @@
+//! Which system calls are refused, how, and why. Everything not named here is allowed.
+
+use crate::policy::{NetMode, SyscallBase, Tier};
+
+/// What the table depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// The profile's base.
+    pub base: SyscallBase,
+    /// The tier: without a network namespace sockets themselves are refused.
+    pub tier: Tier,
+    /// The network.
+    pub net: NetMode,
+}
+
+/// What happens to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is carried out.
+    Allow,
+    /// It fails with this errno.
+    Errno(u16),
+    /// The whole process is killed.
+    Kill,
+}
+
+/// A condition on the arguments. Comparisons are made on the low 32 bits where the kernel itself looks
+/// only at those: comparing all 64 let `TIOCSTI` through elsewhere (CVE-2019-10063).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArgCheck {
+    /// Refused whatever the arguments.
+    Always,
+    /// Refused when the argument shares a bit with the mask.
+    AnyBit {
+        /// Argument index.
+        arg: u8,
+        /// Mask over the low 32 bits.
+        mask: u32,
+    },
+    /// Refused when the argument is one of these.
+    OneOf {
+        /// Argument index.
+        arg: u8,
+        /// Values of the low 32 bits.
+        values: Vec<u32>,
+    },
+    /// Refused unless the argument is one of these.
+    NoneOf {
+        /// Argument index.
+        arg: u8,
+        /// Values of the low 32 bits.
+        values: Vec<u32>,
+    },
+    /// The rules of `socket`: family, and the protocol where it matters.
+    Socket {
+        /// Families that are allowed.
+        families: Vec<u32>,
+        /// What the others get.
+        refused: u16,
+    },
+}
+
+/// Why a call is refused; also a grouping for documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Changes mounts, roots or namespaces.
+    Namespaces,
+    /// Reaches into other processes.
+    OtherProcesses,
+    /// Loads code into the kernel or replaces it.
+    Kernel,
+    /// A large kernel attack surface that developer tools do without.
+    AttackSurface,
+    /// Belongs to the administrator of the machine.
+    Administration,
+    /// Injects input into a terminal.
+    Terminal,
+    /// A way around the network rules.
+    Network,
+    /// A nested Landlock domain can switch off the record of denials.
+    DenialRecords,
+    /// Runs code that no path rule saw.
+    PathlessExecution,
+}
+
+impl Reason {
+    /// One clause for a person.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Namespaces => "it changes mounts, roots or namespaces",
+            Self::OtherProcesses => "it reaches into other processes",
+            Self::Kernel => "it loads code into the kernel or replaces it",
+            Self::AttackSurface => "it opens a large part of the kernel to attack",
+            Self::Administration => "it belongs to the administrator of the machine",
+            Self::Terminal => "it injects input into a terminal",
+            Self::Network => "it is a way around the network rules",
+            Self::DenialRecords => "a nested domain could hide denials",
+            Self::PathlessExecution => "it runs code that no path rule saw",
+        }
+    }
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// System call name.
+    pub name: &'static str,
+    /// System call number on this architecture.
+    pub number: u32,
+    /// When it is refused.
+    pub check: ArgCheck,
+    /// What happens then.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+}
+
+const EPERM: u16 = 1;
+const EACCES: u16 = 13;
+const ENOSYS: u16 = 38;
+const EAFNOSUPPORT: u16 = 97;
+const EOPNOTSUPP: u16 = 95;
+/// `EPROTONOSUPPORT`, for multipath TCP: it reaches listeners that a TCP rule guards.
+pub(super) const PROTOCOL_REFUSED: u16 = 93;
+/// Protocol number of multipath TCP.
+pub(super) const MPTCP: u32 = 262;
+/// Routing netlink, the one protocol that ordinary programs use.
+pub(super) const NETLINK_ROUTE: u32 = 0;
+/// `AF_INET`, `AF_INET6` and `AF_NETLINK`: the families whose protocol is looked at.
+pub(super) const INET: u32 = 2;
+pub(super) const INET6: u32 = 10;
+pub(super) const NETLINK: u32 = 16;
+const UNIX: u32 = 1;
+
+/// `CLONE_NEW*` of cgroup, uts, ipc, user, pid, net, mount, time.
+const NEW_NAMESPACES: u32 = 0x7e02_0080;
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+
+macro_rules! refused {
+    ($reason:expr, $errno:expr, [$($name:ident),* $(,)?]) => {
+        [$((stringify!($name), libc::$name, $errno, $reason)),*]
+    };
+}
+
+/// Every rule of a context, sorted by number.
+#[must_use]
+pub fn rules(context: Context) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = always_refused()
+        .into_iter()
+        .map(|(name, number, errno, reason)| rule((name, number), ArgCheck::Always, errno, reason))
+        .collect();
+    rules.extend(by_argument(context));
+    if context.base == SyscallBase::Strict {
+        rules.extend(strict_only());
+    }
+    rules.sort_by_key(|rule| rule.number);
+    rules
+}
+
+/// The rules of agentd's own front end: a command's, and no program is ever started.
+#[must_use]
+pub fn front_end_rules() -> Vec<Rule> {
+    let context = Context {
+        base: SyscallBase::Dev,
+        tier: Tier::HostRoot,
+        net: NetMode::Host,
+    };
+    let mut all = rules(context);
+    for (name, number, errno, reason) in
+        refused!(Reason::PathlessExecution, EPERM, [SYS_execve, SYS_execveat])
+    {
+        all.push(rule((name, number), ArgCheck::Always, errno, reason));
+    }
+    all.sort_by_key(|rule| rule.number);
+    all
+}
+
+fn rule(
+    name_and_number: (&'static str, libc::c_long),
+    check: ArgCheck,
+    errno: u16,
+    reason: Reason,
+) -> Rule {
+    let (name, number) = name_and_number;
+    Rule {
+        name: name.strip_prefix("SYS_").unwrap_or(name),
+        number: u32::try_from(number).unwrap_or(u32::MAX),
+        check,
+        action: Action::Errno(errno),
+        reason,
+    }
+}
+
+type Refused = (&'static str, libc::c_long, u16, Reason);
+
+fn always_refused() -> Vec<Refused> {
+    let mut all = around_the_jail();
+    all.extend(around_the_kernel());
+    all.extend(administration());
+    all.extend(architecture_refused());
+    all
+}
+
+#[rustfmt::skip]
+fn around_the_jail() -> Vec<Refused> {
+    let mut all = Vec::new();
+    all.extend(refused!(Reason::Namespaces, EPERM, [
+        SYS_chroot, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick, SYS_mount,
+        SYS_mount_setattr, SYS_move_mount, SYS_open_tree, SYS_pivot_root, SYS_setns, SYS_umount2,
+        SYS_unshare, SYS_name_to_handle_at, SYS_open_by_handle_at,
+    ]));
+    // ENOSYS, so that C libraries fall back to `clone`, whose flags a filter can see.
+    all.extend(refused!(Reason::Namespaces, ENOSYS, [SYS_clone3]));
+    all.extend(refused!(Reason::OtherProcesses, EPERM, [
+        SYS_kcmp, SYS_pidfd_getfd, SYS_process_madvise, SYS_process_vm_readv,
+        SYS_process_vm_writev, SYS_ptrace, SYS_migrate_pages, SYS_move_pages,
+    ]));
+    all.extend(refused!(Reason::DenialRecords, ENOSYS, [
+        SYS_landlock_add_rule, SYS_landlock_create_ruleset, SYS_landlock_restrict_self,
+    ]));
+    // Younger than the C library's names; numbers above 423 are the same on every architecture.
+    all.push(("open_tree_attr", 467, EPERM, Reason::Namespaces));
+    all
+}
+
+#[rustfmt::skip]
+fn around_the_kernel() -> Vec<Refused> {
+    let mut all = Vec::new();
+    all.extend(refused!(Reason::Kernel, EPERM, [
+        SYS_delete_module, SYS_finit_module, SYS_init_module, SYS_kexec_load,
+    ]));
+    all.extend(refused!(Reason::AttackSurface, EPERM, [
+        SYS_add_key, SYS_bpf, SYS_fanotify_init, SYS_fanotify_mark, SYS_io_uring_enter,
+        SYS_io_uring_register, SYS_io_uring_setup, SYS_keyctl, SYS_lookup_dcookie,
+        SYS_perf_event_open, SYS_request_key, SYS_userfaultfd, SYS_vmsplice,
+    ]));
+    all.push(("lsm_set_self_attr", 460, EPERM, Reason::AttackSurface));
+    all
+}
+
+#[rustfmt::skip]
+fn administration() -> Vec<Refused> {
+    refused!(Reason::Administration, EPERM, [
+        SYS_acct, SYS_adjtimex, SYS_clock_adjtime, SYS_clock_settime, SYS_nfsservctl, SYS_quotactl,
+        SYS_quotactl_fd, SYS_reboot, SYS_setdomainname, SYS_sethostname, SYS_settimeofday,
+        SYS_swapoff, SYS_swapon, SYS_syslog, SYS_vhangup,
+    ])
+    .to_vec()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn architecture_refused() -> Vec<Refused> {
+    let mut all = Vec::new();
+    all.extend(refused!(
+        Reason::AttackSurface,
+        EPERM,
+        [
+            SYS_ioperm,
+            SYS_iopl,
+            SYS_modify_ldt,
+            SYS__sysctl,
+            SYS_uselib,
+            SYS_ustat,
+            SYS_sysfs,
+        ]
+    ));
+    all.extend(refused!(Reason::Kernel, EPERM, [SYS_kexec_file_load,]));
+    all
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn architecture_refused() -> Vec<Refused> {
+    Vec::new()
+}
+
+fn by_argument(context: Context) -> Vec<Rule> {
+    let (families, refused) = socket_families(context);
+    vec![
+        rule(
+            ("clone", libc::SYS_clone),
+            ArgCheck::AnyBit {
+                arg: 0,
+                mask: NEW_NAMESPACES,
+            },
+            EPERM,
+            Reason::Namespaces,
+        ),
+        rule(
+            ("ioctl", libc::SYS_ioctl),
+            ArgCheck::OneOf {
+                arg: 1,
+                values: vec![TIOCSTI, TIOCLINUX],
+            },
+            EPERM,
+            Reason::Terminal,
+        ),
+        rule(
+            ("socket", libc::SYS_socket),
+            ArgCheck::Socket { families, refused },
+            refused,
+            Reason::Network,
+        ),
+        // The socketpair of any family but Unix would make a socket that `socket` refuses.
+        rule(
+            ("socketpair", libc::SYS_socketpair),
+            ArgCheck::NoneOf {
+                arg: 0,
+                values: vec![UNIX],
+            },
+            EAFNOSUPPORT,
+            Reason::Network,
+        ),
+        fast_open(("sendto", libc::SYS_sendto), 3),
+        fast_open(("sendmsg", libc::SYS_sendmsg), 2),
+        fast_open(("sendmmsg", libc::SYS_sendmmsg), 3),
+    ]
+}
+
+/// TCP Fast Open connects without the check that `connect` makes.
+fn fast_open(name_and_number: (&'static str, libc::c_long), arg: u8) -> Rule {
+    rule(
+        name_and_number,
+        ArgCheck::AnyBit {
+            arg,
+            mask: MSG_FASTOPEN,
+        },
+        EOPNOTSUPP,
+        Reason::Network,
+    )
+}
+
+fn socket_families(context: Context) -> (Vec<u32>, u16) {
+    match (context.net, context.tier) {
+        // Without a network namespace nothing else stops UDP, and nothing at all stops a connection to
+        // a Unix socket of the host (before Landlock ABI 9): no sockets but socketpairs.
+        (NetMode::None, Tier::Nested) => (Vec::new(), EACCES),
+        (NetMode::None, Tier::Rootless | Tier::HostRoot) | (NetMode::Host, _) => {
+            (vec![UNIX, INET, INET6, NETLINK], EAFNOSUPPORT)
+        }
+    }
+}
+
+fn strict_only() -> Vec<Rule> {
+    let mut all: Vec<Rule> = refused!(
+        Reason::PathlessExecution,
+        EPERM,
+        [SYS_execveat, SYS_memfd_create, SYS_memfd_secret,]
+    )
+    .into_iter()
+    .map(|(name, number, errno, reason)| rule((name, number), ArgCheck::Always, errno, reason))
+    .collect();
+    all.push(rule(
+        ("personality", libc::SYS_personality),
+        ArgCheck::NoneOf {
+            arg: 0,
+            values: vec![0, u32::MAX],
+        },
+        EPERM,
+        Reason::AttackSurface,
+    ));
+    all
+}

@@ -1,0 +1,70 @@
+//! Making processes. Sound because the caller is proved single-threaded first: after a fork of a
+//! threaded process only async-signal-safe functions may run, and locks may be held for ever.
+
+use std::{
+    fs,
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+use nix::errno::Errno;
+
+/// Proof of being a freshly forked process with exactly one thread.
+#[derive(Debug)]
+pub(crate) struct ForkedProcess(());
+
+/// The two sides of a fork.
+#[derive(Debug)]
+pub(crate) enum Forked {
+    /// In the parent: the child's pid, and a descriptor that names it without reuse.
+    Parent {
+        /// Process id in the parent's pid namespace.
+        pid: libc::pid_t,
+        /// pidfd, close-on-exec.
+        pidfd: OwnedFd,
+    },
+    /// In the child.
+    Child(ForkedProcess),
+}
+
+/// Forks with namespace flags (`CLONE_NEW*`). `EBUSY` when this process has more than one thread.
+/// Allocates (to count the threads) in the parent, before the fork.
+pub(crate) fn clone_process(flags: libc::c_int) -> Result<Forked, Errno> {
+    let threads = fs::read_dir("/proc/self/task").map(Iterator::count);
+    if !matches!(threads, Ok(1)) {
+        return Err(Errno::EBUSY);
+    }
+    let mut pidfd: libc::c_int = -1;
+    let flags = libc::c_ulong::try_from(flags | libc::CLONE_PIDFD | libc::SIGCHLD)
+        .map_err(|_negative| Errno::EINVAL)?;
+    // The raw call, because glibc's `clone` wants a new stack and `clone3` is refused by common
+    // container filters. Argument order of x86_64 and aarch64 differs only in the last two, both 0.
+    // SAFETY: without CLONE_VM the child gets a copy of this address space and returns here on the same
+    // stack; without CLONE_SETTLS and the TID flags the last arguments are ignored; `pidfd` is a valid
+    // place for CLONE_PIDFD to write to; this process has one thread, so no lock is held by another.
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags,
+            0_usize,
+            &raw mut pidfd,
+            0_usize,
+            0_usize,
+        )
+    };
+    let pid = super::int_result(pid)?;
+    if pid == 0 {
+        return Ok(Forked::Child(ForkedProcess(())));
+    }
+    // SAFETY: CLONE_PIDFD succeeded, so the kernel installed `pidfd` for us and nobody else owns it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Forked::Parent { pid, pidfd })
+}
+
+/// Forks once more inside a forked process. Returns the pid in the parent and 0 in the child.
+/// Allocates nothing.
+pub(crate) fn fork_again(_proof: &ForkedProcess) -> Result<libc::pid_t, Errno> {
+    let flags = libc::c_ulong::try_from(libc::SIGCHLD).unwrap_or(0);
+    // SAFETY: as in `clone_process`; `ForkedProcess` proves that there is one thread.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    super::int_result(pid)
+}

@@ -1,0 +1,58 @@
+//! Reaping.
+
+use std::{
+    mem,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+use nix::errno::Errno;
+
+/// A reaped child.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reaped {
+    /// Its pid.
+    pub(crate) pid: libc::pid_t,
+    /// Its raw wait status.
+    pub(crate) status: libc::c_int,
+    /// Its resource use and that of the children it had waited for.
+    pub(crate) usage: libc::rusage,
+}
+
+/// Reaps one child without waiting: `None` when none has ended, `ECHILD` when there is none.
+pub(crate) fn reap_any() -> Result<Option<Reaped>, Errno> {
+    reap(-1)
+}
+
+/// Reaps this child without waiting.
+pub(crate) fn reap(pid: libc::pid_t) -> Result<Option<Reaped>, Errno> {
+    let mut status = 0;
+    // SAFETY: `rusage` is a C struct of integers for which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `status` and `usage` are valid places for the kernel to write to.
+    let pid = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    let pid = Errno::result(pid)?;
+    Ok((pid != 0).then_some(Reaped { pid, status, usage }))
+}
+
+/// Sends a signal to the process a pidfd names.
+pub(crate) fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open by `BorrowedFd`; a NULL siginfo means the default one.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            0_usize,
+            0_u32,
+        )
+    };
+    super::int_result(result).map(drop)
+}
+
+/// Sends a signal by pid; `-1` means every process that may be signalled, but not the caller and not
+/// the pid namespace's init.
+pub(crate) fn signal_pid(pid: libc::pid_t, signal: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: `kill` takes any pid and signal and touches no memory of ours.
+    let result = unsafe { libc::kill(pid, signal) };
+    Errno::result(result).map(drop)
+}

@@ -1,0 +1,353 @@
+//! Settings: what the command line, the configuration file and the environment say, made into one
+//! checked value. The only place that reads the environment.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::{
+    cli::ServeArgs,
+    rpc::Allowed,
+    startup::{LauncherCommand, Others},
+};
+
+/// Profile of requests that name none.
+const DEFAULT_PROFILE: &str = "workspace";
+
+/// Commands at once, unless configured.
+const DEFAULT_MAX_EXECS: usize = 64;
+
+/// Most that can be configured: each takes five descriptors and up to 2.5 MiB.
+const MAX_MAX_EXECS: usize = 4096;
+
+/// Variables of our own environment that a profile may pass on. All harmless; the launcher gets no
+/// other, whatever a profile says.
+const PASSABLE: &[&str] = &[
+    "COLORTERM", "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY",
+    "LC_NUMERIC", "LC_TIME", "TZ",
+];
+
+/// Why there is no configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}", path.display())]
+    Read {
+        /// File.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{}: {}", path.display(), source.to_string().trim_end())]
+    Parse {
+        /// File.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A listener that cannot be.
+    #[error("'{0}' is not a listener; use unix:/ABSOLUTE/PATH (tcp: comes with the service release)")]
+    Listener(String),
+    /// No place for the default listener.
+    #[error("there is no XDG_RUNTIME_DIR to put the socket into; name one with --listen unix:/PATH")]
+    NoRuntimeDir,
+    /// A number out of range.
+    #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
+    MaxExecs(usize),
+}
+
+/// The configuration file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct RawConfig {
+    listen: Vec<String>,
+    profile_dirs: Vec<PathBuf>,
+    default_profile: Option<String>,
+    allow_uids: Vec<u32>,
+    allow_gids: Vec<u32>,
+    max_execs: Option<usize>,
+}
+
+/// What of our own environment matters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    runtime_dir: Option<PathBuf>,
+    config_home: Option<PathBuf>,
+    pass: BTreeMap<String, String>,
+    /// `AGENTD_LOG`: a filter such as `debug` or `agentd=trace`.
+    pub log: Option<String>,
+    uid: u32,
+}
+
+impl Environment {
+    /// Reads it.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::from(std::env::var_os, nix::unistd::Uid::current().as_raw())
+    }
+
+    fn from(var: impl Fn(&'static str) -> Option<OsString>, uid: u32) -> Self {
+        let dir = |name| {
+            var(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let pass = PASSABLE
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), var(name)?.into_string().ok()?)));
+        Self {
+            runtime_dir: dir("XDG_RUNTIME_DIR"),
+            config_home: dir("XDG_CONFIG_HOME")
+                .or_else(|| dir("HOME").map(|home| home.join(".config"))),
+            pass: pass.collect(),
+            log: var("AGENTD_LOG").and_then(|value| value.into_string().ok()),
+            uid,
+        }
+    }
+
+    /// The user that started us.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    fn default_listener(&self) -> Result<PathBuf, ConfigError> {
+        if self.is_root() {
+            return Ok("/run/agentd/agentd.sock".into());
+        }
+        self.runtime_dir
+            .as_ref()
+            .map(|dir| dir.join("agentd/agentd.sock"))
+            .ok_or(ConfigError::NoRuntimeDir)
+    }
+
+    /// For a service the operator is root; for an embedded daemon it is the person.
+    fn default_profile_dirs(&self, mode: Mode) -> Vec<PathBuf> {
+        let dir = match mode {
+            Mode::Service if self.is_root() => Some(PathBuf::from("/etc/agentd/profiles")),
+            Mode::Service | Mode::Embedded => {
+                self.config_home.as_ref().map(|dir| dir.join("agentd/profiles"))
+            }
+        };
+        dir.into_iter().filter(|dir| dir.is_dir()).collect()
+    }
+}
+
+/// How the daemon is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// By its listeners, until it is told to stop.
+    Service,
+    /// By one inherited connection, until that closes.
+    Embedded,
+}
+
+/// Checked settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Mode.
+    pub mode: Mode,
+    /// Sockets to bind; empty when embedded.
+    pub listen: Vec<PathBuf>,
+    /// How to start the launcher.
+    pub launcher: LauncherCommand,
+    /// Profile of requests that name none.
+    pub default_profile: String,
+    /// Who may connect.
+    pub allowed: Allowed,
+    /// Who may administer.
+    pub operators: Vec<u32>,
+    /// Users other than owner and group that may connect.
+    pub others: Others,
+    /// Group of the sockets, when root makes them for others.
+    pub socket_gid: Option<u32>,
+    /// Commands at once.
+    pub max_execs: usize,
+}
+
+impl Config {
+    /// Puts everything together. The command line wins over the file.
+    pub fn load(args: &ServeArgs, environment: &Environment) -> Result<Self, ConfigError> {
+        let raw = match &args.config {
+            Some(path) => read(path)?,
+            None => RawConfig::default(),
+        };
+        Self::check(raw, args, environment)
+    }
+
+    fn check(
+        raw: RawConfig,
+        args: &ServeArgs,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let mode = if args.embedded {
+            Mode::Embedded
+        } else {
+            Mode::Service
+        };
+        let listen = match mode {
+            Mode::Embedded => Vec::new(),
+            Mode::Service => listeners(first_given([&args.listen, &raw.listen]), environment)?,
+        };
+        let profile_dirs = match first_given([&args.profile_dir, &raw.profile_dirs]) {
+            [] => environment.default_profile_dirs(mode),
+            given => given.to_vec(),
+        };
+        let max_execs = raw.max_execs.unwrap_or(DEFAULT_MAX_EXECS);
+        if !(1..=MAX_MAX_EXECS).contains(&max_execs) {
+            return Err(ConfigError::MaxExecs(max_execs));
+        }
+        let operators = vec![0, environment.uid];
+        let strangers = raw.allow_uids.iter().any(|uid| !operators.contains(uid));
+        Ok(Self {
+            mode,
+            listen,
+            launcher: LauncherCommand {
+                program: args.launcher.clone(),
+                profile_dirs,
+                pass: environment.pass.clone().into_iter().collect(),
+            },
+            default_profile: args
+                .default_profile
+                .clone()
+                .or(raw.default_profile)
+                .unwrap_or_else(|| DEFAULT_PROFILE.to_owned()),
+            others: if strangers {
+                Others::Checked
+            } else {
+                Others::Excluded
+            },
+            socket_gid: raw.allow_gids.first().copied(),
+            allowed: Allowed {
+                uids: operators.iter().copied().chain(raw.allow_uids).collect(),
+                gids: raw.allow_gids,
+            },
+            operators,
+            max_execs,
+        })
+    }
+}
+
+fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
+    choices
+        .into_iter()
+        .find(|choice| !choice.is_empty())
+        .map_or(&[], Vec::as_slice)
+}
+
+fn listeners(given: &[String], environment: &Environment) -> Result<Vec<PathBuf>, ConfigError> {
+    if given.is_empty() {
+        return Ok(vec![environment.default_listener()?]);
+    }
+    given
+        .iter()
+        .map(|text| {
+            text.strip_prefix("unix:")
+                .map(|path| path.strip_prefix("//").unwrap_or(path))
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+                .ok_or_else(|| ConfigError::Listener(text.clone()))
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> Result<RawConfig, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|source| ConfigError::Parse {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(uid: u32, vars: &[(&str, &str)]) -> Environment {
+        let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
+        Environment::from(|name| vars.get(name).map(OsString::from), uid)
+    }
+
+    fn parse(text: &str) -> Result<RawConfig, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    fn config(text: &str, args: &ServeArgs, uid: u32) -> Result<Config, ConfigError> {
+        let environment = environment(uid, &[("XDG_RUNTIME_DIR", "/run/user/5")]);
+        Config::check(parse(text).unwrap(), args, &environment)
+    }
+
+    #[test]
+    fn defaults_are_private_to_the_user_and_root() {
+        let config = config("", &ServeArgs::default(), 5).unwrap();
+        assert_eq!(config.listen, [Path::new("/run/user/5/agentd/agentd.sock")]);
+        assert_eq!(config.allowed, Allowed { uids: vec![0, 5], gids: vec![] });
+        assert_eq!(config.default_profile, "workspace");
+        assert_eq!(config.others, Others::Excluded);
+    }
+
+    #[test]
+    fn root_listens_in_run() {
+        let config = config("", &ServeArgs::default(), 0).unwrap();
+        assert_eq!(config.listen, [Path::new("/run/agentd/agentd.sock")]);
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_file() {
+        let args = ServeArgs {
+            listen: vec!["unix:/a".to_owned()],
+            default_profile: Some("strict".to_owned()),
+            ..ServeArgs::default()
+        };
+        let text = "listen = ['unix:/b']\ndefault-profile = 'read-only'\nmax-execs = 3\nallow-uids = [7]";
+        let config = config(text, &args, 5).unwrap();
+        assert_eq!(config.listen, [Path::new("/a")]);
+        assert_eq!(config.default_profile, "strict");
+        assert_eq!((config.max_execs, config.others), (3, Others::Checked));
+        assert_eq!(config.allowed.uids, [0, 5, 7]);
+        assert_eq!(config.operators, [0, 5], "who may connect may not therefore administer");
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_are_errors() {
+        for text in ["lisen = []", "max_execs = 3", "allow-uids = [-1]", "listen = 'x'"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        for text in ["listen = ['tcp:1.2.3.4:1']", "listen = ['unix:rel']", "max-execs = 0"] {
+            assert!(config(text, &ServeArgs::default(), 5).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_runtime_directory_the_remedy_is_named() {
+        let error = Config::check(
+            RawConfig::default(),
+            &ServeArgs::default(),
+            &environment(5, &[]),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("--listen"));
+    }
+
+    #[test]
+    fn only_harmless_variables_are_passed() {
+        let vars = [("LANG", "C"), ("TZ", "UTC"), ("SECRET_TOKEN", "x"), ("LD_PRELOAD", "y")];
+        let environment = environment(5, &vars);
+        let names: Vec<_> = environment.pass.keys().map(String::as_str).collect();
+        assert_eq!(names, ["LANG", "TZ"]);
+    }
+}

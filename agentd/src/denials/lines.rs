@@ -1,0 +1,246 @@
+//! Finds suspects in output. Works on bytes that may be anything; its work is linear in them.
+
+use std::collections::HashSet;
+
+use super::{MAX_SUSPECTS, Scene, suspect::{Access, Suspect}};
+
+/// Longest line that is looked at. Error messages are short; a longer line is data.
+const MAX_LINE: usize = 1024;
+
+/// What an errno text says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Errno {
+    /// Refused. On most hosts the file's own permissions do the same.
+    Refused,
+    /// Nothing can be changed there.
+    ReadOnly,
+    /// Not there. In a root of its own that is how a hidden path looks.
+    Missing,
+    /// No way to that address.
+    Unreachable,
+}
+
+const TEXTS: &[(&str, Errno)] = &[
+    ("Permission denied", Errno::Refused),
+    ("Operation not permitted", Errno::Refused),
+    ("Read-only file system", Errno::ReadOnly),
+    ("No such file or directory", Errno::Missing),
+    ("Network is unreachable", Errno::Unreachable),
+    ("Could not resolve host", Errno::Unreachable),
+    ("Temporary failure in name resolution", Errno::Unreachable),
+    ("Failed to connect to", Errno::Unreachable),
+];
+
+/// Words of messages about making, changing or removing something.
+const CREATE_WORDS: &[&str] = &[
+    "cannot touch",
+    "cannot create",
+    "cannot make",
+    "cannot move",
+    "cannot remove",
+    "cannot overwrite",
+    "cannot open for writing",
+    "nable to create",
+    "could not create",
+    "could not lock",
+    "couldn't open temporary file",
+    "failed to create",
+    "mkdir",
+    "unlink",
+    "rename",
+];
+
+/// Suspects in several pieces of output, in order of appearance, each once. The first and the last
+/// line of a piece may be cut; then they match nothing or name a path that the policy allows.
+#[must_use]
+pub fn suspects(pieces: &[&[u8]], scene: &Scene<'_>) -> Vec<Suspect> {
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for line in pieces.iter().flat_map(|piece| piece.split(|b| *b == b'\n')) {
+        if line.len() > MAX_LINE {
+            continue;
+        }
+        for suspect in in_line(&String::from_utf8_lossy(line), scene) {
+            if seen.insert(suspect.clone()) {
+                found.push(suspect);
+            }
+        }
+        if found.len() >= MAX_SUSPECTS {
+            found.truncate(MAX_SUSPECTS);
+            break;
+        }
+    }
+    found
+}
+
+fn in_line(line: &str, scene: &Scene<'_>) -> Vec<Suspect> {
+    let Some((errno, text)) = TEXTS
+        .iter()
+        .find(|(text, _)| line.contains(text))
+        .map(|(text, errno)| (*errno, *text))
+    else {
+        return Vec::new();
+    };
+    match errno {
+        Errno::Unreachable => address(line).into_iter().collect(),
+        Errno::Refused | Errno::ReadOnly | Errno::Missing => paths(line, text, scene.cwd)
+            .into_iter()
+            .map(|path| Suspect::Path {
+                access: access(line, errno, &path, scene),
+                path,
+            })
+            .collect(),
+    }
+}
+
+/// What was tried. A refused redirection looks like a refused read; the script tells them apart.
+fn access(line: &str, errno: Errno, path: &str, scene: &Scene<'_>) -> Access {
+    let making = CREATE_WORDS.iter().any(|word| line.contains(word));
+    match errno {
+        Errno::ReadOnly => Access::Create,
+        Errno::Refused | Errno::Missing if making || is_redirected(path, scene) => Access::Create,
+        Errno::Refused | Errno::Missing | Errno::Unreachable => Access::Read,
+    }
+}
+
+/// True when the script holds `> path`, in one of its usual spellings.
+fn is_redirected(path: &str, scene: &Scene<'_>) -> bool {
+    let script = String::from_utf8_lossy(scene.script);
+    let below_cwd = path
+        .strip_prefix(scene.cwd)
+        .map_or(path, |rest| rest.trim_start_matches('/'));
+    script.split('>').skip(1).any(|after| {
+        let target = after.trim_start_matches(['|', '&', ' ', '\t', '"', '\'']);
+        let target = target.strip_prefix("./").unwrap_or(target);
+        [path, below_cwd].iter().any(|wanted| {
+            target
+                .strip_prefix(wanted)
+                .is_some_and(|rest| !rest.starts_with(is_path_char))
+        })
+    })
+}
+
+fn is_path_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
+}
+
+/// Absolute paths that the line names. Quoted words first: what is quoted is the subject.
+fn paths(line: &str, errno_text: &str, cwd: &str) -> Vec<String> {
+    let quoted = quoted_words(line);
+    let words: Vec<&str> = if quoted.is_empty() {
+        bare_words(line, errno_text)
+    } else {
+        quoted
+    };
+    words
+        .into_iter()
+        .filter_map(|word| absolute(word, cwd))
+        .collect()
+}
+
+/// Words in straight or typographic quotes.
+fn quoted_words(line: &str) -> Vec<&str> {
+    const QUOTES: &[(char, char)] = &[('\'', '\''), ('"', '"'), ('‘', '’'), ('`', '\'')];
+    let mut words = Vec::new();
+    let mut rest = line;
+    while let Some((start, close)) = rest.char_indices().find_map(|(at, c)| {
+        let (open, close) = QUOTES.iter().find(|(open, _)| *open == c)?;
+        Some((at.saturating_add(open.len_utf8()), *close))
+    }) {
+        let after = rest.get(start..).unwrap_or_default();
+        let Some((word, tail)) = after.split_once(close) else {
+            break;
+        };
+        words.push(word);
+        rest = tail;
+    }
+    words
+}
+
+/// Without quotes: pieces between `: ` that are one word, or that hold a slash word. The program's own
+/// name, which comes first, is a subject only when nothing else is.
+fn bare_words<'l>(line: &'l str, errno_text: &str) -> Vec<&'l str> {
+    let before = line.split(errno_text).next().unwrap_or_default();
+    let after = line.split(errno_text).nth(1).unwrap_or_default();
+    let mut pieces: Vec<&str> = before
+        .split(": ")
+        .chain(after.split(": "))
+        .map(|piece| piece.trim().trim_end_matches([':', '.', ',', '(', ')']))
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    if pieces.len() > 1 {
+        pieces.remove(0);
+    }
+    pieces
+        .into_iter()
+        .flat_map(|piece| {
+            let whole = (!piece.contains(' ')).then_some(piece);
+            let slashed = piece
+                .split_whitespace()
+                .filter(|word| piece.contains(' ') && word.contains('/'));
+            whole.into_iter().chain(slashed)
+        })
+        .collect()
+}
+
+/// A word as an absolute path without `.` and `..`; `None` when it cannot be one.
+fn absolute(word: &str, cwd: &str) -> Option<String> {
+    let plausible = !word.is_empty()
+        && word.len() < 512
+        && !word.contains(['\0', char::REPLACEMENT_CHARACTER])
+        && !word.contains("://")
+        && !word.starts_with(['-', '~', '$', '[', '<']);
+    if !plausible {
+        return None;
+    }
+    let joined = if word.starts_with('/') {
+        word.to_owned()
+    } else {
+        format!("{cwd}/{word}")
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(format!("/{}", parts.join("/")))
+}
+
+/// The address that a message about the network names.
+fn address(line: &str) -> Option<Suspect> {
+    if let Some((_, rest)) = line.split_once("/dev/tcp/") {
+        let mut parts = rest.split(['/', ':', ' ']);
+        let (host, port) = (parts.next()?, parts.next()?);
+        return connect(host, port);
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = |index: usize| words.get(index).copied().unwrap_or_default();
+    for (index, word) in words.iter().enumerate() {
+        let next = at(index.saturating_add(1));
+        match *word {
+            "port" => return connect(at(index.saturating_sub(1)), next),
+            "host:" => return connect(next, "0"),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn connect(host: &str, port: &str) -> Option<Suspect> {
+    let host = host.trim_matches(['\'', '"', ':', ',', ')', '(', '[', ']']);
+    let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
+    let plausible = !host.is_empty()
+        && host.len() < 256
+        && host
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':'));
+    plausible.then(|| Suspect::Connect {
+        host: host.to_owned(),
+        port: digits.parse().unwrap_or(0),
+    })
+}

@@ -1,0 +1,135 @@
+//! Makes the one result of an execution from what is known at its end, asking the policy about paths
+//! that the command failed on.
+
+use std::time::{Duration, Instant};
+
+use agentd_sandbox::monitor::{Cause, LeaderStatus, Usage};
+
+use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job};
+use crate::denials;
+
+/// Bytes at either end of the output that are searched for failed paths.
+const SEARCHED: usize = 64 * 1024;
+
+/// Longest wait for the policy's answers: a result must not hang on a remark.
+const EXPLAIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the launcher said of the end.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) cause: Cause,
+    pub(super) status: LeaderStatus,
+    pub(super) leftover: u32,
+    pub(super) usage: Usage,
+    pub(super) tripped: Vec<(String, String)>,
+    pub(super) duration: Duration,
+}
+
+impl Ended {
+    /// The launcher is gone and said nothing.
+    pub(super) fn lost(since: Instant) -> Self {
+        Self {
+            cause: Cause::InitDied,
+            status: LeaderStatus::Unknown,
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            duration: since.elapsed(),
+        }
+    }
+}
+
+pub(super) async fn conclude(job: &Job, ended: Ended, output_complete: bool) -> ExitResult {
+    let reason = ExitReason::decide(ended.cause, ended.status);
+    let (exit_code, signal) = match ended.status {
+        LeaderStatus::Exited(code) => (Some(code), None),
+        LeaderStatus::Signaled { signal, .. } => (None, Some(signal)),
+        LeaderStatus::Unknown => (None, None),
+    };
+    let written = job.exec.written();
+    let mut denials: Vec<Denial> = ended.tripped.iter().map(tripwire).collect();
+    if reason != ExitReason::Lost {
+        denials.extend(inferred(job).await);
+    }
+    denials.truncate(denials::MAX_DENIALS);
+    ExitResult {
+        reason,
+        exit_code,
+        signal,
+        started_at: job.exec.start_report().map(|report| report.at),
+        duration: ended.duration,
+        usage: ended.usage,
+        stdout_bytes: written.stdout,
+        stderr_bytes: written.stderr,
+        dropped_bytes: job.exec.dropped(),
+        output_complete,
+        leftover: ended.leftover,
+        cwd: String::new(),
+        denials,
+        setup: None,
+        blocked: None,
+        notes: notes(reason),
+    }
+}
+
+fn notes(reason: ExitReason) -> Vec<String> {
+    match reason {
+        ExitReason::Lost => {
+            vec!["the process that kept the jail died, so how the command ended is unknown".to_owned()]
+        }
+        ExitReason::Exited
+        | ExitReason::Signaled
+        | ExitReason::Timeout
+        | ExitReason::IdleTimeout
+        | ExitReason::Cancelled
+        | ExitReason::OutputLimit
+        | ExitReason::CpuLimit
+        | ExitReason::DiskLimit
+        | ExitReason::SandboxKilled
+        | ExitReason::SetupFailed
+        | ExitReason::Blocked
+        | ExitReason::Disconnected
+        | ExitReason::Drained => Vec::new(),
+    }
+}
+
+fn tripwire((path, rule): &(String, String)) -> Denial {
+    Denial {
+        access: "create",
+        path: path.clone(),
+        port: 0,
+        layer: "tripwire".to_owned(),
+        rule: rule.clone(),
+        source: DenialSource::Kernel,
+        text: format!("{path} may not be created ({rule}); what the command made there was removed"),
+    }
+}
+
+async fn inferred(job: &Job) -> Vec<Denial> {
+    let tail = u64::try_from(SEARCHED).unwrap_or(u64::MAX);
+    let excerpt = job.exec.excerpt(tail);
+    let head = excerpt.head.get(..SEARCHED).unwrap_or(&excerpt.head);
+    let script = job.spec.blacklist_text();
+    let cwd = job.exec.start_report().map(|report| report.cwd.clone());
+    let scene = denials::Scene {
+        script: &script,
+        cwd: cwd.as_deref().unwrap_or("/"),
+    };
+    let suspects = denials::suspects(&[head, &excerpt.tail], &scene);
+    if suspects.is_empty() {
+        return Vec::new();
+    }
+    let queries = suspects.iter().map(denials::Suspect::query).collect();
+    let asked = job.link.explain(job.spec.invocation.clone(), queries);
+    match tokio::time::timeout(EXPLAIN_PATIENCE, asked).await {
+        Ok(Ok(verdicts)) => denials::judge(&suspects, &verdicts),
+        Ok(Err(error)) => {
+            tracing::warn!(exec = %job.exec.id(), %error, "the policy did not explain failed paths");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::warn!(exec = %job.exec.id(), "the policy took too long to explain failed paths");
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! How an execution ended, decided from what the launcher reports. Pure.
+
+use std::time::{Duration, SystemTime};
+
+use agentd_sandbox::monitor::{Cause, LeaderStatus, SetupFailure, StopReason, Usage};
+use nix::sys::signal::Signal;
+
+use crate::commands::Blocked;
+
+/// Why an execution is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReason {
+    /// It returned an exit code.
+    Exited,
+    /// A signal ended it that the daemon did not send.
+    Signaled,
+    /// Its wall clock ran out.
+    Timeout,
+    /// It printed nothing for too long.
+    IdleTimeout,
+    /// A client ended it.
+    Cancelled,
+    /// It printed more than its limit.
+    OutputLimit,
+    /// Its CPU time ran out.
+    CpuLimit,
+    /// A file reached its size limit.
+    DiskLimit,
+    /// seccomp killed it.
+    SandboxKilled,
+    /// The jail or the program could not be started.
+    SetupFailed,
+    /// The command blacklist refused it.
+    Blocked,
+    /// Its client went away and the grace ran out.
+    Disconnected,
+    /// The daemon was drained.
+    Drained,
+    /// Unknown: the launcher or the jail's init died.
+    Lost,
+}
+
+impl ExitReason {
+    /// Decides from the cause and, when the leader ended by itself, from how it ended.
+    #[must_use]
+    pub fn decide(cause: Cause, status: LeaderStatus) -> Self {
+        match cause {
+            Cause::Leader => Self::of_leader(status),
+            Cause::Timeout => Self::Timeout,
+            Cause::Stopped(reason) => match reason {
+                StopReason::Cancelled => Self::Cancelled,
+                StopReason::IdleTimeout => Self::IdleTimeout,
+                StopReason::OutputLimit => Self::OutputLimit,
+                StopReason::Disconnected => Self::Disconnected,
+                StopReason::Drained => Self::Drained,
+            },
+            Cause::InitDied => Self::Lost,
+        }
+    }
+
+    fn of_leader(status: LeaderStatus) -> Self {
+        match status {
+            LeaderStatus::Exited(_) => Self::Exited,
+            LeaderStatus::Signaled { signal, .. } => match Signal::try_from(signal) {
+                Ok(Signal::SIGXCPU) => Self::CpuLimit,
+                Ok(Signal::SIGXFSZ) => Self::DiskLimit,
+                Ok(Signal::SIGSYS) => Self::SandboxKilled,
+                Ok(_) | Err(_) => Self::Signaled,
+            },
+            LeaderStatus::Unknown => Self::Lost,
+        }
+    }
+
+    /// The command itself came to its end, well or badly; nobody cut it short or kept it from running.
+    #[must_use]
+    pub fn is_own_end(self) -> bool {
+        match self {
+            Self::Exited | Self::Signaled => true,
+            Self::Timeout
+            | Self::IdleTimeout
+            | Self::Cancelled
+            | Self::OutputLimit
+            | Self::CpuLimit
+            | Self::DiskLimit
+            | Self::SandboxKilled
+            | Self::SetupFailed
+            | Self::Blocked
+            | Self::Disconnected
+            | Self::Drained
+            | Self::Lost => false,
+        }
+    }
+}
+
+/// Where a denial was learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenialSource {
+    /// The sandbox itself saw it.
+    Kernel,
+    /// A failed path, evaluated against the policy.
+    Inferred,
+}
+
+/// Something the jail refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// What was tried: `read`, `create`, `connect`.
+    pub access: &'static str,
+    /// Path, or empty.
+    pub path: String,
+    /// TCP port, or 0.
+    pub port: u16,
+    /// Layer that refuses it.
+    pub layer: String,
+    /// Rule as `file:line`, or `default`.
+    pub rule: String,
+    /// Source.
+    pub source: DenialSource,
+    /// One sentence for a person.
+    pub text: String,
+}
+
+/// How an execution ended. Exactly one per execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExitResult {
+    /// Reason.
+    pub reason: ExitReason,
+    /// Exit code, when the leader returned one.
+    pub exit_code: Option<i32>,
+    /// Signal number, when one ended the leader.
+    pub signal: Option<i32>,
+    /// Start; `None` when nothing ran.
+    pub started_at: Option<SystemTime>,
+    /// From start to the death of the last process.
+    pub duration: Duration,
+    /// Resource use.
+    pub usage: Usage,
+    /// Bytes written to stdout.
+    pub stdout_bytes: u64,
+    /// Bytes written to stderr.
+    pub stderr_bytes: u64,
+    /// Bytes of both no longer held.
+    pub dropped_bytes: u64,
+    /// Everything up to the end was read.
+    pub output_complete: bool,
+    /// Processes that outlived the leader and were killed.
+    pub leftover: u32,
+    /// Working directory at the end; empty when unknown.
+    pub cwd: String,
+    /// What the jail refused.
+    pub denials: Vec<Denial>,
+    /// Set for `SetupFailed`.
+    pub setup: Option<SetupFailure>,
+    /// Set for `Blocked`.
+    pub blocked: Option<Blocked>,
+    /// Remarks for a person.
+    pub notes: Vec<String>,
+}
+
+impl ExitResult {
+    /// The end of something that never ran, or of which nothing is known.
+    #[must_use]
+    pub fn without_run(reason: ExitReason) -> Self {
+        Self {
+            reason,
+            exit_code: None,
+            signal: None,
+            started_at: None,
+            duration: Duration::ZERO,
+            usage: Usage::default(),
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            dropped_bytes: 0,
+            output_complete: true,
+            leftover: 0,
+            cwd: String::new(),
+            denials: Vec::new(),
+            setup: None,
+            blocked: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_and_status_has_its_reason() {
+        let signaled = |signal: Signal| LeaderStatus::Signaled {
+            signal: signal as i32,
+            core: false,
+        };
+        let table = [
+            (Cause::Leader, LeaderStatus::Exited(0), ExitReason::Exited),
+            (Cause::Leader, LeaderStatus::Exited(152), ExitReason::Exited),
+            (Cause::Leader, signaled(Signal::SIGSEGV), ExitReason::Signaled),
+            (Cause::Leader, signaled(Signal::SIGKILL), ExitReason::Signaled),
+            (Cause::Leader, signaled(Signal::SIGXCPU), ExitReason::CpuLimit),
+            (Cause::Leader, signaled(Signal::SIGXFSZ), ExitReason::DiskLimit),
+            (Cause::Leader, signaled(Signal::SIGSYS), ExitReason::SandboxKilled),
+            (
+                Cause::Leader,
+                LeaderStatus::Signaled { signal: 40, core: false },
+                ExitReason::Signaled,
+            ),
+            (Cause::Leader, LeaderStatus::Unknown, ExitReason::Lost),
+            (Cause::Timeout, LeaderStatus::Exited(0), ExitReason::Timeout),
+            (Cause::Timeout, signaled(Signal::SIGKILL), ExitReason::Timeout),
+            (
+                Cause::Stopped(StopReason::Cancelled),
+                signaled(Signal::SIGTERM),
+                ExitReason::Cancelled,
+            ),
+            (
+                Cause::Stopped(StopReason::OutputLimit),
+                signaled(Signal::SIGSYS),
+                ExitReason::OutputLimit,
+            ),
+            (Cause::InitDied, LeaderStatus::Unknown, ExitReason::Lost),
+        ];
+        for (cause, status, expected) in table {
+            assert_eq!(
+                ExitReason::decide(cause, status),
+                expected,
+                "{cause:?} {status:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! All executions the daemon knows. Ids belong to callers: nobody sees, ends or collides with an
+//! execution of somebody else. Finished ones are kept for a while, within bounds.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use agentd_sandbox::{
+    monitor::{ExecKey, StopReason},
+    policy::Caller,
+};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::{
+    Exec, ExecId, ExecSpec,
+    handle::Control,
+    lifecycle::Stop,
+};
+
+/// Finished executions kept, in number: enough for every call of a long agent turn.
+const KEPT: usize = 256;
+
+/// Time a finished execution is kept: longer than any client takes to come back.
+const KEPT_FOR: Duration = Duration::from_secs(600);
+
+/// Memory of all finished executions together, in bytes.
+const KEPT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Why a request is not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AdmitError {
+    /// Same id, other request.
+    #[error("execution id '{0}' already names another request; choose a new id")]
+    Conflict(ExecId),
+    /// Too many at once.
+    #[error("{0} commands are running already, the most this daemon runs at once; try again later")]
+    Full(usize),
+    /// The daemon is about to stop.
+    #[error("the daemon is being drained; use another one or try again later")]
+    Draining,
+}
+
+/// An admitted request.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) exec: Arc<Exec>,
+    /// For the driver; `None` when the request is a retry of a known one.
+    pub(super) inbox: Option<mpsc::UnboundedReceiver<Control>>,
+}
+
+/// All executions.
+#[derive(Debug)]
+pub struct Registry {
+    max_running: usize,
+    /// Part of the ids chosen by the daemon.
+    boot_id: String,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    execs: BTreeMap<(u32, ExecId), Arc<Exec>>,
+    newest: u64,
+    draining: bool,
+}
+
+impl Registry {
+    /// An empty registry that lets `max_running` commands run at once. `boot_id` makes the ids it
+    /// chooses differ from those of an earlier daemon.
+    #[must_use]
+    pub fn new(max_running: usize, boot_id: &str) -> Self {
+        Self {
+            max_running,
+            boot_id: boot_id.to_owned(),
+            inner: Mutex::default(),
+        }
+    }
+
+    pub(super) fn admit(&self, spec: &ExecSpec) -> Result<Admitted, AdmitError> {
+        let mut inner = self.lock();
+        inner.forget_old(Instant::now());
+        let uid = spec.invocation.caller.uid;
+        if let Some(id) = &spec.id
+            && let Some(known) = inner.execs.get(&(uid, id.clone()))
+        {
+            if *known.digest() != spec.digest() {
+                return Err(AdmitError::Conflict(id.clone()));
+            }
+            return Ok(Admitted {
+                exec: Arc::clone(known),
+                inbox: None,
+            });
+        }
+        if inner.draining {
+            return Err(AdmitError::Draining);
+        }
+        if inner.running().count() >= self.max_running {
+            return Err(AdmitError::Full(self.max_running));
+        }
+        inner.newest = inner.newest.saturating_add(1);
+        let key = ExecKey(inner.newest);
+        let id = spec
+            .id
+            .clone()
+            .unwrap_or_else(|| ExecId::generated(&self.boot_id, key));
+        let (exec, inbox) = Exec::new(id.clone(), key, spec);
+        inner.execs.insert((uid, id), Arc::clone(&exec));
+        Ok(Admitted {
+            exec,
+            inbox: Some(inbox),
+        })
+    }
+
+    /// An execution of this caller.
+    #[must_use]
+    pub fn get(&self, caller: Caller, id: &str) -> Option<Arc<Exec>> {
+        let id = ExecId::parse(id)?;
+        let mut inner = self.lock();
+        inner.forget_old(Instant::now());
+        inner.execs.get(&(caller.uid, id)).cloned()
+    }
+
+    /// All executions of this caller, oldest first.
+    #[must_use]
+    pub fn list(&self, caller: Caller) -> Vec<Arc<Exec>> {
+        let mut inner = self.lock();
+        inner.forget_old(Instant::now());
+        let mut execs: Vec<_> = inner
+            .execs
+            .values()
+            .filter(|exec| exec.owner().uid == caller.uid)
+            .cloned()
+            .collect();
+        execs.sort_by_key(|exec| exec.key());
+        execs
+    }
+
+    /// Forgets one execution, and its buffers with the last reader. Its id is free again.
+    pub fn forget(&self, exec: &Exec) {
+        let mut inner = self.lock();
+        let name = (exec.owner().uid, exec.id().clone());
+        // Only this one: the id may name a younger one by now.
+        if inner
+            .execs
+            .get(&name)
+            .is_some_and(|known| known.key() == exec.key())
+        {
+            inner.execs.remove(&name);
+        }
+    }
+
+    /// Number of executions that are not over.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.lock().running().count()
+    }
+
+    /// Admits nothing new from now on; returns what still runs.
+    pub fn drain(&self) -> Vec<Arc<Exec>> {
+        let mut inner = self.lock();
+        inner.draining = true;
+        inner.running().cloned().collect()
+    }
+
+    /// True once [`Registry::drain`] was called.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.lock().draining
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exec {
+    /// Asks for its end. `grace_ms` is the time between TERM and KILL in milliseconds; `None` for the
+    /// execution's own. Without effect when it is over.
+    pub fn request_stop(&self, reason: StopReason, grace_ms: Option<u64>) {
+        self.stop(Stop { reason, grace_ms });
+    }
+}
+
+impl Inner {
+    fn running(&self) -> impl Iterator<Item = &Arc<Exec>> {
+        self.execs
+            .values()
+            .filter(|exec| exec.finished_at().is_none())
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        self.execs.retain(|_, exec| {
+            exec.finished_at()
+                .is_none_or(|at| now.saturating_duration_since(at) < KEPT_FOR)
+        });
+        let mut finished: Vec<_> = self
+            .execs
+            .iter()
+            .filter_map(|(name, exec)| {
+                Some((exec.finished_at()?, exec.memory(), name.clone()))
+            })
+            .collect();
+        finished.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
+        let mut bytes = 0_usize;
+        for (index, (_, memory, name)) in finished.into_iter().enumerate() {
+            bytes = bytes.saturating_add(memory);
+            // The newest one stays whatever its size: its client is about to read it.
+            if index >= KEPT || (bytes > KEPT_BYTES && index > 0) {
+                self.execs.remove(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

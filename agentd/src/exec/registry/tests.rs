@@ -1,0 +1,114 @@
+//! Identity, limits and forgetting.
+
+use super::*;
+use crate::{
+    exec::{ExitReason, ExitResult},
+    launcher_link::fake::script_spec,
+};
+
+const ME: Caller = Caller { uid: 1, gid: 1 };
+
+fn registry() -> Registry {
+    Registry::new(3, "1b4e28ba-2fa1-11d2")
+}
+
+fn end(exec: &Exec) {
+    exec.record_end(ExitResult::without_run(ExitReason::Exited));
+}
+
+#[tokio::test]
+async fn the_same_request_under_the_same_id_is_the_same_execution() {
+    let registry = registry();
+    let first = registry.admit(&script_spec("a", "true")).unwrap();
+    assert!(first.inbox.is_some());
+    let again = registry.admit(&script_spec("a", "true")).unwrap();
+    assert!(again.inbox.is_none());
+    assert!(Arc::ptr_eq(&first.exec, &again.exec));
+    end(&first.exec);
+    let later = registry.admit(&script_spec("a", "true")).unwrap();
+    assert!(Arc::ptr_eq(&first.exec, &later.exec), "also when it is over");
+}
+
+#[tokio::test]
+async fn another_request_under_the_same_id_is_a_conflict() {
+    let registry = registry();
+    let _first = registry.admit(&script_spec("a", "true")).unwrap();
+    let conflict = registry.admit(&script_spec("a", "false")).unwrap_err();
+    assert!(matches!(conflict, AdmitError::Conflict(id) if id.as_str() == "a"));
+}
+
+#[tokio::test]
+async fn callers_do_not_see_each_other() {
+    let registry = registry();
+    let mine = registry.admit(&script_spec("a", "true")).unwrap().exec;
+    let mut other = script_spec("a", "false");
+    other.invocation.caller = Caller { uid: 2, gid: 1 };
+    let theirs = registry.admit(&other).unwrap().exec;
+    assert!(!Arc::ptr_eq(&mine, &theirs));
+    assert!(Arc::ptr_eq(&registry.get(ME, "a").unwrap(), &mine));
+    assert!(registry.get(Caller { uid: 3, gid: 1 }, "a").is_none());
+    assert_eq!(registry.list(ME).len(), 1);
+}
+
+#[tokio::test]
+async fn only_so_many_run_at_once_and_a_retry_is_not_one_more() {
+    let registry = registry();
+    let execs: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|id| registry.admit(&script_spec(id, "true")).unwrap().exec)
+        .collect();
+    let full = registry.admit(&script_spec("d", "true")).unwrap_err();
+    assert_eq!(full, AdmitError::Full(3));
+    assert!(registry.admit(&script_spec("a", "true")).is_ok());
+    end(&execs[0]);
+    assert!(registry.admit(&script_spec("d", "true")).is_ok());
+}
+
+#[tokio::test]
+async fn draining_admits_nothing_new_and_names_what_runs() {
+    let registry = registry();
+    let running = registry.admit(&script_spec("a", "true")).unwrap().exec;
+    let over = registry.admit(&script_spec("b", "true")).unwrap().exec;
+    end(&over);
+    let rest = registry.drain();
+    assert_eq!(rest.len(), 1);
+    assert!(Arc::ptr_eq(&rest[0], &running));
+    assert_eq!(
+        registry.admit(&script_spec("c", "true")).unwrap_err(),
+        AdmitError::Draining
+    );
+    assert!(registry.admit(&script_spec("a", "true")).is_ok(), "a retry still finds its own");
+}
+
+#[tokio::test]
+async fn old_ones_are_forgotten_and_the_newest_never() {
+    let registry = registry();
+    for number in 0..KEPT + 10 {
+        let spec = script_spec(&format!("e{number}"), "true");
+        end(&registry.admit(&spec).unwrap().exec);
+    }
+    let kept = registry.list(ME);
+    assert_eq!(kept.len(), KEPT);
+    assert_eq!(kept.last().unwrap().id().as_str(), format!("e{}", KEPT + 9));
+    assert!(registry.get(ME, "e0").is_none());
+    let mut inner = registry.lock();
+    inner.forget_old(Instant::now() + KEPT_FOR + Duration::from_secs(1));
+    assert_eq!(inner.execs.len(), 0);
+}
+
+#[tokio::test]
+async fn chosen_ids_differ_and_forgetting_spares_a_namesake() {
+    let registry = registry();
+    let unnamed = || {
+        let mut spec = script_spec("a", "true");
+        spec.id = None;
+        registry.admit(&spec).unwrap().exec
+    };
+    let (one, two) = (unnamed(), unnamed());
+    assert_ne!(one.id(), two.id());
+    let id = one.id().as_str().to_owned();
+    registry.forget(&one);
+    let namesake = registry.admit(&script_spec(&id, "true")).unwrap().exec;
+    registry.forget(&one);
+    assert!(Arc::ptr_eq(&registry.get(ME, &id).unwrap(), &namesake));
+}

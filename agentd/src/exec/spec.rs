@@ -1,0 +1,165 @@
+//! A validated request to run something. `rpc::convert` makes it from the wire; nothing else does.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use agentd_sandbox::{monitor::ExecKey, policy::{Invocation, Program}};
+use sha2::{Digest, Sha256};
+use tonic::codegen::Bytes;
+
+/// Longest time a command may live on without a reader.
+pub const MAX_GRACE: Duration = Duration::from_secs(600);
+
+/// Default of the same: longer than a client needs to come back after a dropped connection.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
+
+/// Free labels.
+pub type Labels = BTreeMap<String, String>;
+
+/// Id of an execution, 1 to 64 characters of `[A-Za-z0-9_-]`; unique per caller.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecId(String);
+
+impl ExecId {
+    /// `None` when the text is not an id.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        ((1..=64).contains(&text.len()) && text.chars().all(legal)).then(|| Self(text.to_owned()))
+    }
+
+    /// An id chosen by the daemon: part of its boot id, so that ids of an earlier daemon never come
+    /// again, and a number.
+    #[must_use]
+    pub fn generated(boot_id: &str, key: ExecKey) -> Self {
+        let boot: String = boot_id
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(8)
+            .collect();
+        Self(format!("x{boot}-{}", key.0))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ExecId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What becomes of a command without readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disconnect {
+    /// It is ended after this time.
+    Grace(Duration),
+    /// It runs to its timeout.
+    Keep,
+}
+
+impl Default for Disconnect {
+    fn default() -> Self {
+        Self::Grace(DEFAULT_GRACE)
+    }
+}
+
+/// A validated request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecSpec {
+    /// Id chosen by the client.
+    pub id: Option<ExecId>,
+    /// What to run, where, as whom, within which limits.
+    pub invocation: Invocation,
+    /// The script; present exactly when the program is one.
+    pub script: Option<Bytes>,
+    /// What becomes of it without readers.
+    pub disconnect: Disconnect,
+    /// Labels.
+    pub labels: Labels,
+}
+
+impl ExecSpec {
+    /// Two requests with equal digests are the same request: a retry, not a new command.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        // An invocation holds only maps that are ordered, so equal ones have equal JSON. It always
+        // encodes: it holds no map with keys that are not strings.
+        let invocation = serde_json::to_vec(&self.invocation).unwrap_or_default();
+        let rest = format!("{:?}{:?}", self.disconnect, self.labels);
+        let script = self.script.as_deref().unwrap_or_default();
+        for part in [invocation.as_slice(), rest.as_bytes(), script] {
+            // The length keeps parts apart: moving a byte from one to the next changes the digest.
+            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+
+    /// The text that the blacklist looks at: the script, or the arguments as a shell would be given
+    /// them.
+    #[must_use]
+    pub fn blacklist_text(&self) -> Vec<u8> {
+        match &self.invocation.program {
+            Program::Script => self.script.as_deref().unwrap_or_default().to_vec(),
+            Program::Argv(words) => {
+                let quoted: Vec<_> = words.iter().map(|word| quote(word)).collect();
+                quoted.join(&b' ')
+            }
+        }
+    }
+}
+
+/// A word in single quotes.
+fn quote(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in word {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            other => quoted.push(*other),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launcher_link::fake::script_spec;
+
+    #[test]
+    fn ids_are_short_and_plain() {
+        for good in ["a", "A-z_0", &"x".repeat(64)] {
+            assert!(ExecId::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", "a b", "../x", "é", "a\0", &"x".repeat(65)] {
+            assert!(ExecId::parse(bad).is_none(), "{bad}");
+        }
+        let own = ExecId::generated("1b4e28ba-2fa1-11d2", ExecKey(u64::MAX));
+        assert!(ExecId::parse(own.as_str()).is_some());
+    }
+
+    #[test]
+    fn any_difference_in_a_request_is_another_digest() {
+        let spec = script_spec("a", "true");
+        assert_eq!(spec.digest(), spec.clone().digest());
+        let mut others = vec![script_spec("a", "false"), spec.clone(), spec.clone()];
+        others[1].labels.insert("k".to_owned(), "v".to_owned());
+        others[2].invocation.limits.timeout_ms = Some(1);
+        for other in others {
+            assert_ne!(spec.digest(), other.digest());
+        }
+    }
+
+    #[test]
+    fn arguments_are_checked_as_quoted_words() {
+        let mut spec = script_spec("a", "");
+        spec.invocation.program = Program::Argv(vec![b"sudo".to_vec(), b"it's $x".to_vec()]);
+        assert_eq!(spec.blacklist_text(), br"'sudo' 'it'\''s $x'");
+    }
+}

@@ -1,0 +1,272 @@
+//! The link itself: a handle to clone, a task that writes, a task that reads.
+
+use std::{
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixDatagram as StdSocket,
+    },
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use agentd_sandbox::{
+    explain::{Query, Verdict},
+    monitor::{Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Request},
+    policy::{Invocation, Refusal},
+};
+use thiserror::Error;
+use tokio::{
+    io::Interest,
+    net::UnixDatagram,
+    sync::{mpsc, watch},
+};
+
+use super::{Profiles, routes::Routes};
+
+/// Why a request did not go out.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The launcher is gone.
+    #[error("the launcher is gone; restart agentd")]
+    Gone,
+    /// The request is larger than a message.
+    #[error("a request of {0} bytes is larger than the {MAX_MESSAGE} that fit; put it into a script")]
+    TooLarge(usize),
+    /// The runtime does not take the socket.
+    #[error("watch the launcher's socket")]
+    Watch(#[source] std::io::Error),
+    /// The socket does not take a flag, or a request does not encode.
+    #[error("set up the launcher's socket")]
+    Channel(#[source] ChannelError),
+}
+
+/// Why a question was not answered.
+#[derive(Debug, Error)]
+pub enum ExplainError {
+    /// There is no policy to ask.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// It did not go out, or no answer came back.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// Why profiles were not read again.
+#[derive(Debug, Error)]
+pub enum ReloadError {
+    /// They are wrong; the old ones stay in force.
+    #[error("{0}")]
+    Invalid(String),
+    /// It did not go out, or no answer came back.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// The handle.
+#[derive(Debug, Clone)]
+pub struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    outbox: mpsc::UnboundedSender<Outgoing>,
+    routes: Mutex<Routes>,
+    profiles: watch::Sender<Profiles>,
+    alive: watch::Sender<bool>,
+    next_id: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+/// The channel, and the same socket once more as something that the runtime can watch.
+#[derive(Debug)]
+struct Socket {
+    channel: Channel<Request, Event>,
+    readiness: UnixDatagram,
+}
+
+impl Socket {
+    fn watch(channel: Channel<Request, Event>) -> Result<Self, LinkError> {
+        channel.set_nonblocking().map_err(LinkError::Channel)?;
+        let again = channel
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(LinkError::Watch)?;
+        let readiness =
+            UnixDatagram::from_std(StdSocket::from(again)).map_err(LinkError::Watch)?;
+        Ok(Self { channel, readiness })
+    }
+}
+
+impl Link {
+    /// Takes over a channel whose greeting has been read. Starts two tasks on the current runtime.
+    pub fn new(channel: Channel<Request, Event>, profiles: Profiles) -> Result<Self, LinkError> {
+        let socket = Arc::new(Socket::watch(channel)?);
+        let (outbox, queue) = mpsc::unbounded_channel();
+        let link = Self(Arc::new(Shared {
+            outbox,
+            routes: Mutex::default(),
+            profiles: watch::channel(profiles).0,
+            alive: watch::channel(true).0,
+            next_id: AtomicU64::new(1),
+        }));
+        tokio::spawn(write_all(Arc::clone(&socket), queue, link.clone()));
+        tokio::spawn(read_all(socket, link.clone()));
+        Ok(link)
+    }
+
+    /// Asks for a command. Its events come through the receiver, which ends early only when the
+    /// launcher is gone. Takes the descriptors in the order of `SpawnFds`.
+    pub fn spawn(
+        &self,
+        key: ExecKey,
+        invocation: Invocation,
+        fds: Vec<OwnedFd>,
+    ) -> Result<mpsc::UnboundedReceiver<Event>, LinkError> {
+        // ORDER: the route first, or a fast answer would find none.
+        let route = self.routes().add_exec(key);
+        let request = Request::Spawn {
+            exec: key,
+            invocation: Box::new(invocation),
+        };
+        self.post(&request, fds)
+            .inspect_err(|_| self.routes().remove_exec(key))?;
+        Ok(route)
+    }
+
+    /// Sends a request that has no answer of its own.
+    pub fn tell(&self, request: &Request) -> Result<(), LinkError> {
+        self.post(request, Vec::new())
+    }
+
+    /// Asks the policy of an invocation; at most 64 questions.
+    pub async fn explain(
+        &self,
+        invocation: Invocation,
+        queries: Vec<Query>,
+    ) -> Result<Vec<Verdict>, ExplainError> {
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let answer = self.routes().add_explain(id);
+        self.tell(&Request::Explain {
+            id,
+            invocation: Box::new(invocation),
+            queries,
+        })?;
+        match answer.await {
+            Ok(Ok(verdicts)) => Ok(verdicts),
+            Ok(Err(refusal)) => Err(ExplainError::Refused(refusal)),
+            Err(_) => Err(LinkError::Gone.into()),
+        }
+    }
+
+    /// Has the profiles read again.
+    pub async fn reload(&self) -> Result<Profiles, ReloadError> {
+        let answer = self.routes().add_reload();
+        self.tell(&Request::Reload)?;
+        match answer.await {
+            Ok(Ok(profiles)) => Ok(Arc::new(profiles)),
+            Ok(Err(why)) => Err(ReloadError::Invalid(why)),
+            Err(_) => Err(LinkError::Gone.into()),
+        }
+    }
+
+    /// The profiles in force.
+    #[must_use]
+    pub fn profiles(&self) -> Profiles {
+        Arc::clone(&self.0.profiles.borrow())
+    }
+
+    /// Waits until the launcher is gone.
+    pub async fn lost(&self) {
+        // An error means that the sender is gone; it lives in `self`.
+        drop(self.0.alive.subscribe().wait_for(|alive| !alive).await);
+    }
+
+    fn post(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+        let bytes = serde_json::to_vec(request)
+            .map_err(|error| LinkError::Channel(ChannelError::Protocol(error)))?;
+        if bytes.len() > MAX_MESSAGE {
+            return Err(LinkError::TooLarge(bytes.len()));
+        }
+        if !*self.0.alive.borrow() {
+            return Err(LinkError::Gone);
+        }
+        self.0
+            .outbox
+            .send(Outgoing { bytes, fds })
+            .or(Err(LinkError::Gone))
+    }
+
+    fn lose(&self) {
+        // ORDER: first the flag, so that no route is added after they have all been dropped, unseen.
+        self.0.alive.send_replace(false);
+        drop(std::mem::take(&mut *self.routes()));
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.0.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn write_all(socket: Arc<Socket>, mut queue: mpsc::UnboundedReceiver<Outgoing>, link: Link) {
+    while let Some(Outgoing { bytes, fds }) = queue.recv().await {
+        let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let sent = socket
+            .readiness
+            .async_io(Interest::WRITABLE, || {
+                as_io(socket.channel.send_encoded(&bytes, &borrowed))
+            })
+            .await;
+        if let Err(error) = sent {
+            tracing::error!(%error, "cannot write to the launcher");
+            break;
+        }
+    }
+    link.lose();
+}
+
+async fn read_all(socket: Arc<Socket>, link: Link) {
+    loop {
+        let received = socket
+            .readiness
+            .async_io(Interest::READABLE, || as_io(socket.channel.recv()))
+            .await;
+        let event = match received {
+            Ok(Some(received)) => received.message,
+            Ok(None) => break,
+            Err(error) => {
+                tracing::error!(%error, "cannot read from the launcher");
+                break;
+            }
+        };
+        let delivered = link.routes().deliver(event);
+        match delivered {
+            Ok(None) => {}
+            Ok(Some(profiles)) => {
+                link.0.profiles.send_replace(Arc::new(profiles));
+            }
+            Err(error) => {
+                tracing::error!(%error, "closing the connection to the launcher");
+                break;
+            }
+        }
+    }
+    link.lose();
+}
+
+fn as_io<T>(outcome: Result<T, ChannelError>) -> std::io::Result<T> {
+    outcome.map_err(|error| match error {
+        ChannelError::WouldBlock => std::io::ErrorKind::WouldBlock.into(),
+        ChannelError::TooLarge(_) | ChannelError::Protocol(_) | ChannelError::Socket(_) => {
+            std::io::Error::other(error)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! The whole gRPC server: what its services share, and how they are put together.
+
+use std::{sync::Arc, time::Instant};
+
+use agentd_proto::v1::{
+    admin_service_server::AdminServiceServer, exec_service_server::ExecServiceServer,
+    file_service_server::FileServiceServer, info_service_server::InfoServiceServer,
+    policy_service_server::PolicyServiceServer, session_service_server::SessionServiceServer,
+    tool_service_server::ToolServiceServer,
+};
+use thiserror::Error;
+use tonic::{
+    Request,
+    transport::{Server, server::Router},
+};
+
+use super::{
+    Identity, admin::Admin, convert::Asker, exec::Execs, file::Files, info::Info, peer,
+    policy::Policies, session::Sessions, status::Problem, tool::Tools,
+};
+use crate::{exec::Executor, launcher_link::HostReport, startup::Memory};
+
+/// Most calls at once on one connection.
+const MAX_STREAMS: u32 = 256;
+
+/// Why there is no server.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The descriptor set built into the program does not decode: a bug.
+    #[error("the API's own description does not decode")]
+    Reflection(#[source] tonic_reflection::server::Error),
+}
+
+/// What all services share.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Runs commands.
+    pub executor: Executor,
+    /// What the launcher said of the host.
+    pub host: HostReport,
+    /// What names this daemon.
+    pub identity: Identity,
+    /// Profile of requests that name none.
+    pub default_profile: String,
+    /// User ids that may administer it.
+    pub operators: Vec<u32>,
+    /// Start.
+    pub since: Instant,
+    /// Its own memory.
+    pub memory: Memory,
+}
+
+impl Daemon {
+    /// What a request is completed with.
+    pub(super) fn asker<T>(&self, request: &Request<T>) -> Result<Asker<'_>, Problem> {
+        Ok(Asker {
+            caller: peer::caller(request)?,
+            default_profile: &self.default_profile,
+        })
+    }
+}
+
+/// All services. Reflection is among them because every listener of this release is a Unix socket with
+/// a checked peer.
+pub fn router(daemon: &Arc<Daemon>) -> Result<Router, ServerError> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(agentd_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(ServerError::Reflection)?;
+    let (_, health) = tonic_health::server::health_reporter();
+    let daemon = || Arc::clone(daemon);
+    Ok(Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .add_service(health)
+        .add_service(reflection)
+        .add_service(ToolServiceServer::new(Tools(daemon())))
+        .add_service(ExecServiceServer::new(Execs(daemon())))
+        .add_service(PolicyServiceServer::new(Policies(daemon())))
+        .add_service(InfoServiceServer::new(Info(daemon())))
+        .add_service(AdminServiceServer::new(Admin(daemon())))
+        .add_service(SessionServiceServer::new(Sessions))
+        .add_service(FileServiceServer::new(Files)))
+}

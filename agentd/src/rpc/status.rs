@@ -1,0 +1,334 @@
+//! Every refusal as a gRPC status with a `google.rpc.ErrorInfo`: one mapping, in one place. A command
+//! that ran and failed is not an error and never comes here.
+
+use std::collections::HashMap;
+
+use agentd_sandbox::policy::Refusal;
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::{
+    exec::{AdmitError, NotStarted, SubmitError},
+    launcher_link::{ExplainError, LinkError, ReloadError},
+};
+
+/// How long a client waits before it tries again when the daemon is full or going away.
+const RETRY_AFTER_SECONDS: i64 = 1;
+
+/// Why a call is refused, as the client is told. Holds nothing of an internal error's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    code: Code,
+    reason: &'static str,
+    message: String,
+    retry: Retry,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    Useless,
+    Later,
+}
+
+impl Problem {
+    fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            retry: Retry::Useless,
+        }
+    }
+
+    /// The request's form is wrong.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, "INVALID_REQUEST", message)
+    }
+
+    /// The request asks for what this daemon cannot do.
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Code::FailedPrecondition, "FEATURE_UNSUPPORTED", message)
+    }
+
+    /// Not in this release.
+    pub(super) fn unimplemented(what: &str) -> Self {
+        let message = format!("{what} is not implemented in this release of agentd");
+        Self::new(Code::Unimplemented, "NOT_IMPLEMENTED", message)
+    }
+
+    /// The caller may not do this.
+    pub(super) fn not_authorized(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, "NOT_AUTHORIZED", message)
+    }
+
+    /// No such execution of this caller.
+    pub(super) fn unknown_exec(id: &str) -> Self {
+        let message = format!(
+            "there is no execution '{id}' of yours; finished ones are kept for a while, and none \
+             survives a restart of the daemon"
+        );
+        Self::new(Code::NotFound, "EXEC_EXPIRED", message)
+    }
+
+    /// No such tool.
+    pub(super) fn unknown_tool(name: &str, known: &str) -> Self {
+        let message = format!("there is no tool '{name}'; known tools: {known}");
+        Self::new(Code::NotFound, "TOOL_UNKNOWN", message)
+    }
+
+    /// The events asked for are gone.
+    pub(super) fn cursor_expired() -> Self {
+        Self::new(
+            Code::OutOfRange,
+            "CURSOR_EXPIRED",
+            "events after this number are no longer held; attach without 'strict' to get the rest",
+        )
+    }
+
+    /// The execution runs, and the call is for finished ones.
+    pub(super) fn still_running(id: &str) -> Self {
+        let message = format!("execution '{id}' is still running; terminate it first or set 'force'");
+        Self::new(Code::FailedPrecondition, "EXEC_RUNNING", message)
+    }
+
+    #[cfg(test)]
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    #[cfg(test)]
+    pub(super) fn kind(&self) -> (Code, &'static str) {
+        (self.code, self.reason)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (code, reason) = match &refusal {
+            Refusal::UnknownProfile { .. } | Refusal::AbstractProfile { .. } => {
+                (Code::InvalidArgument, "PROFILE_UNKNOWN")
+            }
+            Refusal::TierTooLow { .. } | Refusal::LayerMissing { .. } => {
+                (Code::FailedPrecondition, "SANDBOX_UNAVAILABLE")
+            }
+            Refusal::BadWorkspace { .. } => (Code::InvalidArgument, "WORKSPACE_REFUSED"),
+            Refusal::BadCwd { .. } => (Code::InvalidArgument, "CWD_REFUSED"),
+            Refusal::EnvDenied { .. } => (Code::InvalidArgument, "ENV_REFUSED"),
+            Refusal::Malformed(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
+        };
+        Self::new(code, reason, refusal.to_string())
+    }
+}
+
+impl From<AdmitError> for Problem {
+    fn from(error: AdmitError) -> Self {
+        let (code, reason, retry) = match &error {
+            AdmitError::Conflict(_) => {
+                (Code::AlreadyExists, "EXEC_ID_CONFLICT", Retry::Useless)
+            }
+            AdmitError::Full(_) => (Code::ResourceExhausted, "LIMIT_EXECS", Retry::Later),
+            AdmitError::Draining => (Code::Unavailable, "DRAINING", Retry::Later),
+        };
+        Self {
+            retry,
+            ..Self::new(code, reason, error.to_string())
+        }
+    }
+}
+
+impl From<NotStarted> for Problem {
+    fn from(error: NotStarted) -> Self {
+        match error {
+            NotStarted::Refused(refusal) => refusal.into(),
+            NotStarted::TooLarge(_) => Self::invalid(error.to_string()),
+            NotStarted::Resources(_) => Self {
+                retry: Retry::Later,
+                ..Self::new(Code::ResourceExhausted, "LIMIT_RESOURCES", error.to_string())
+            },
+            NotStarted::LauncherGone => launcher_gone(),
+        }
+    }
+}
+
+impl From<SubmitError> for Problem {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Admit(error) => error.into(),
+            SubmitError::NotStarted(error) => error.into(),
+        }
+    }
+}
+
+impl From<LinkError> for Problem {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::TooLarge(_) => Self::invalid(error.to_string()),
+            LinkError::Gone | LinkError::Watch(_) | LinkError::Channel(_) => launcher_gone(),
+        }
+    }
+}
+
+impl From<ExplainError> for Problem {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Refused(refusal) => refusal.into(),
+            ExplainError::Link(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReloadError> for Problem {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Invalid(why) => {
+                Self::new(Code::FailedPrecondition, "PROFILES_INVALID", why)
+            }
+            ReloadError::Link(error) => error.into(),
+        }
+    }
+}
+
+fn launcher_gone() -> Problem {
+    Problem::new(
+        Code::Unavailable,
+        "LAUNCHER_GONE",
+        "the launcher is gone and the daemon is going down; restart agentd",
+    )
+}
+
+impl From<Problem> for Status {
+    fn from(problem: Problem) -> Self {
+        let mut details = vec![packed(
+            "google.rpc.ErrorInfo",
+            &ErrorInfo {
+                reason: problem.reason.to_owned(),
+                domain: agentd_proto::ERROR_DOMAIN.to_owned(),
+                metadata: HashMap::new(),
+            },
+        )];
+        if problem.retry == Retry::Later {
+            details.push(packed(
+                "google.rpc.RetryInfo",
+                &RetryInfo {
+                    retry_delay: Some(prost_types::Duration {
+                        seconds: RETRY_AFTER_SECONDS,
+                        nanos: 0,
+                    }),
+                },
+            ));
+        }
+        let rich = RichStatus {
+            code: problem.code.into(),
+            message: problem.message.clone(),
+            details,
+        };
+        Self::with_details(problem.code, problem.message, rich.encode_to_vec().into())
+    }
+}
+
+fn packed(name: &str, message: &impl Message) -> prost_types::Any {
+    prost_types::Any {
+        type_url: format!("type.googleapis.com/{name}"),
+        value: message.encode_to_vec(),
+    }
+}
+
+/// `google.rpc.Status`, the form in which details travel.
+#[derive(Clone, PartialEq, Message)]
+struct RichStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// `google.rpc.ErrorInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct ErrorInfo {
+    #[prost(string, tag = "1")]
+    reason: String,
+    #[prost(string, tag = "2")]
+    domain: String,
+    #[prost(map = "string, string", tag = "3")]
+    metadata: HashMap<String, String>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<prost_types::Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use agentd_sandbox::policy::{Layer, Tier};
+
+    use super::*;
+    use crate::exec::ExecId;
+
+    fn refusals() -> Vec<(Refusal, Code, &'static str)> {
+        let text = String::new;
+        vec![
+            (
+                Refusal::UnknownProfile { name: "x".to_owned(), known: text() },
+                Code::InvalidArgument,
+                "PROFILE_UNKNOWN",
+            ),
+            (
+                Refusal::TierTooLow {
+                    profile: text(),
+                    required: Tier::Rootless,
+                    available: Tier::Nested,
+                    remedy: text(),
+                },
+                Code::FailedPrecondition,
+                "SANDBOX_UNAVAILABLE",
+            ),
+            (
+                Refusal::LayerMissing {
+                    profile: text(),
+                    layer: Layer::Landlock,
+                    remedy: text(),
+                },
+                Code::FailedPrecondition,
+                "SANDBOX_UNAVAILABLE",
+            ),
+            (
+                Refusal::BadWorkspace { path: "/".into(), reason: text() },
+                Code::InvalidArgument,
+                "WORKSPACE_REFUSED",
+            ),
+            (Refusal::Malformed(text()), Code::InvalidArgument, "INVALID_REQUEST"),
+        ]
+    }
+
+    #[test]
+    fn each_refusal_has_its_code_and_reason() {
+        for (refusal, code, reason) in refusals() {
+            assert_eq!(Problem::from(refusal).kind(), (code, reason));
+        }
+    }
+
+    #[test]
+    fn a_status_carries_error_info_and_retry_info_that_decode() {
+        let full: Status = Problem::from(AdmitError::Full(3)).into();
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        let rich = RichStatus::decode(full.details()).unwrap();
+        assert_eq!(rich.code, 8);
+        let [info, retry] = rich.details.as_slice() else {
+            panic!("two details");
+        };
+        assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
+        let info = ErrorInfo::decode(info.value.as_slice()).unwrap();
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("LIMIT_EXECS", "agentd"));
+        let retry = RetryInfo::decode(retry.value.as_slice()).unwrap();
+        assert_eq!(retry.retry_delay.unwrap().seconds, RETRY_AFTER_SECONDS);
+
+        let id = ExecId::parse("a").unwrap();
+        let conflict: Status = Problem::from(AdmitError::Conflict(id)).into();
+        assert_eq!(RichStatus::decode(conflict.details()).unwrap().details.len(), 1);
+    }
+}

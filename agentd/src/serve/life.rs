@@ -1,0 +1,153 @@
+//! The daemon's life on the runtime: serve, wait for a reason to stop, drain.
+
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use agentd_sandbox::monitor::{Channel, Event, Request};
+use tokio::{
+    net::UnixListener,
+    signal::unix::{SignalKind, signal},
+    sync::{Semaphore, mpsc, oneshot},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Router;
+
+use super::{Door, ServeError, accept};
+use crate::{
+    config::Config,
+    exec::{Executor, Registry},
+    launcher_link::{HostReport, Link, Profiles},
+    rpc::{self, Connection, Daemon, Identity},
+    startup::Memory,
+};
+
+/// Longest wait at the end for commands that were told to end.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest wait for clients to take the last bytes.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What was prepared beside the sockets.
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) host: HostReport,
+    pub(super) identity: Identity,
+    pub(super) memory: Memory,
+    pub(super) since: Instant,
+}
+
+/// Why serving ends.
+enum Reason {
+    Told,
+    ConnectionClosed,
+    LauncherGone,
+}
+
+pub(super) async fn live(
+    plan: Plan,
+    launcher: (Channel<Request, Event>, Profiles),
+    door: Door,
+) -> Result<(), ServeError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
+    let link = Link::new(launcher.0, launcher.1)?;
+    let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id);
+    let executor = Executor::new(registry, link.clone());
+    let daemon = Arc::new(Daemon {
+        executor: executor.clone(),
+        host: plan.host,
+        identity: plan.identity,
+        default_profile: plan.config.default_profile.clone(),
+        operators: plan.config.operators.clone(),
+        since: plan.since,
+        memory: plan.memory,
+    });
+    let (connections, closed) = open(door, &plan.config)?;
+    let (stop, stopped) = oneshot::channel();
+    let server = tokio::spawn(serve(rpc::router(&daemon)?, connections, stopped));
+    let reason = tokio::select! {
+        _ = terminate.recv() => Reason::Told,
+        _ = interrupt.recv() => Reason::Told,
+        () = link.lost() => Reason::LauncherGone,
+        () = closed.wait() => Reason::ConnectionClosed,
+    };
+    let drained = executor.drain(Duration::ZERO, DRAIN_PATIENCE).await;
+    tracing::info!(ended = drained.terminated, "stopping");
+    // An error means that the server is gone already.
+    drop(stop.send(()));
+    drop(tokio::time::timeout(CLOSE_PATIENCE, server).await);
+    match reason {
+        Reason::Told | Reason::ConnectionClosed => Ok(()),
+        Reason::LauncherGone => Err(ServeError::LauncherGone),
+    }
+}
+
+type Connections = ReceiverStream<io::Result<Connection>>;
+
+async fn serve(router: Router, connections: Connections, stopped: oneshot::Receiver<()>) {
+    let stopped = async {
+        // An error means that the daemon is gone, which is the same.
+        drop(stopped.await);
+    };
+    if let Err(error) = router
+        .serve_with_incoming_shutdown(connections, stopped)
+        .await
+    {
+        tracing::error!(%error, "the server failed");
+    }
+}
+
+/// Tells when the only connection there will ever be has closed.
+enum Closed {
+    Never,
+    WhenFree(Arc<Semaphore>, mpsc::Sender<io::Result<Connection>>),
+}
+
+impl Closed {
+    async fn wait(&self) {
+        match self {
+            Self::Never => std::future::pending().await,
+            Self::WhenFree(slots, _) => {
+                // Free again means closed. An error would mean that nobody counts any more.
+                drop(slots.acquire().await);
+            }
+        }
+    }
+}
+
+fn open(door: Door, config: &Config) -> Result<(Connections, Closed), ServeError> {
+    let (sender, receiver) = mpsc::channel(1);
+    let closed = match door {
+        Door::Connection(stream) => {
+            let slot = Arc::new(Semaphore::new(1));
+            let permit = Arc::clone(&slot)
+                .try_acquire_owned()
+                .map_err(|error| ServeError::Runtime(io::Error::other(error)))?;
+            let connection = accept::inherited(stream, permit).map_err(ServeError::Runtime)?;
+            // An error would mean that the receiver, which is here, is gone.
+            drop(sender.try_send(Ok(connection)));
+            // The sender is kept: the end of the stream would end the server, too early for its last
+            // responses.
+            Closed::WhenFree(slot, sender)
+        }
+        Door::Sockets(sockets) => {
+            let slots = accept::slots();
+            for socket in sockets {
+                let listener =
+                    UnixListener::from_std(socket.listener).map_err(ServeError::Runtime)?;
+                tracing::info!(path = %socket.path.display(), "listening");
+                tokio::spawn(accept::accept(
+                    listener,
+                    config.allowed.clone(),
+                    Arc::clone(&slots),
+                    sender.clone(),
+                ));
+            }
+            Closed::Never
+        }
+    };
+    Ok((ReceiverStream::new(receiver), closed))
+}

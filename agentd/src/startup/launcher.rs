@@ -1,0 +1,261 @@
+//! Starts the launcher, the one process that agentd ever starts, and reads its greeting.
+
+use std::{
+    ffi::OsString,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use agentd_sandbox::monitor::{Channel, ChannelError, Event, ProfileSummary, Request};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use thiserror::Error;
+
+use crate::launcher_link::HostReport;
+
+/// Name of the launcher's program.
+const PROGRAM: &str = "agentd-launcher";
+
+/// Where a package installs it.
+const INSTALLED: &str = "/usr/libexec/agentd/agentd-launcher";
+
+/// Longest wait for the greeting: it probes the host and reads profiles, both in milliseconds.
+const GREETING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Longest wait for the launcher to end after its socket was closed; it kills every jail first.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no launcher.
+#[derive(Debug, Error)]
+pub enum BootError {
+    /// Its program is nowhere.
+    #[error(
+        "{PROGRAM} is neither next to agentd nor at {INSTALLED}; build it with \
+         'cargo build -p agentd-sandbox' or name it with --launcher"
+    )]
+    NotFound,
+    /// It does not start.
+    #[error("cannot start {}; name another one with --launcher", path.display())]
+    Start {
+        /// Program.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The channel does not work.
+    #[error("cannot talk to the launcher")]
+    Channel(#[from] ChannelError),
+    /// It ended before it was up; it has said why on stderr.
+    #[error("the launcher ended before it was ready; its own message is above")]
+    Ended,
+    /// It says nothing.
+    #[error("the launcher did not answer within {} s", GREETING_PATIENCE.as_secs())]
+    Silent,
+    /// It says something else.
+    #[error("the launcher is not of this version of agentd; install both from one build")]
+    OtherVersion,
+}
+
+/// How the launcher is started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LauncherCommand {
+    /// Program; `None` to look for it.
+    pub program: Option<PathBuf>,
+    /// Directories with further profiles.
+    pub profile_dirs: Vec<PathBuf>,
+    /// Variables of our environment that profiles may pass on.
+    pub pass: Vec<(String, String)>,
+}
+
+/// The launcher is up.
+#[derive(Debug)]
+pub struct Booted {
+    /// Our end. Closing it ends the launcher and everything it runs.
+    pub channel: Channel<Request, Event>,
+    /// What it says of the host.
+    pub host: HostReport,
+    /// The profiles in force.
+    pub profiles: Vec<ProfileSummary>,
+    /// The process.
+    pub process: LauncherProcess,
+}
+
+/// The launcher's process, to be waited for at the very end.
+#[derive(Debug)]
+pub struct LauncherProcess(Child);
+
+impl LauncherProcess {
+    /// Waits until it has ended, at most a few seconds. Its socket must be closed by now.
+    pub fn wait(mut self) {
+        let start = Instant::now();
+        while let Ok(None) = self.0.try_wait() {
+            if start.elapsed() > END_PATIENCE {
+                tracing::warn!("the launcher is still ending its jails");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl LauncherCommand {
+    /// Starts it and reads its greeting. There must be no other thread yet.
+    pub fn boot(&self) -> Result<Booted, BootError> {
+        let program = self.find()?;
+        let (channel, theirs) = Channel::<Request, Event>::pair()?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one process that agentd starts, before it serves anybody"
+        )]
+        let child = Command::new(&program)
+            .args(self.arguments())
+            .env_clear()
+            .stdin(Stdio::from(theirs.into_fd()))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|source| BootError::Start {
+                path: program,
+                source,
+            })?;
+        let (host, profiles) = greeting(&channel)?;
+        Ok(Booted {
+            channel,
+            host,
+            profiles,
+            process: LauncherProcess(child),
+        })
+    }
+
+    fn find(&self) -> Result<PathBuf, BootError> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|own| Some(own.parent()?.join(PROGRAM)));
+        [beside, Some(PathBuf::from(INSTALLED))]
+            .into_iter()
+            .flatten()
+            .find(|path| Path::is_file(path))
+            .ok_or(BootError::NotFound)
+    }
+
+    /// The only place that knows the launcher's command line.
+    fn arguments(&self) -> Vec<OsString> {
+        let dirs = self
+            .profile_dirs
+            .iter()
+            .flat_map(|dir| ["--profile-dir".into(), dir.clone().into_os_string()]);
+        let pass = self
+            .pass
+            .iter()
+            .flat_map(|(name, value)| ["--pass".into(), format!("{name}={value}").into()]);
+        dirs.chain(pass).collect()
+    }
+}
+
+fn greeting(
+    channel: &Channel<Request, Event>,
+) -> Result<(HostReport, Vec<ProfileSummary>), BootError> {
+    let Event::Ready {
+        tier,
+        tier_reason,
+        landlock_abi,
+        capabilities,
+        profiles: count,
+    } = next(channel)?
+    else {
+        return Err(BootError::OtherVersion);
+    };
+    let mut profiles = Vec::new();
+    for _ in 0..count {
+        let Event::Profile(profile) = next(channel)? else {
+            return Err(BootError::OtherVersion);
+        };
+        profiles.push(*profile);
+    }
+    let host = HostReport {
+        tier,
+        tier_reason,
+        landlock_abi,
+        capabilities,
+    };
+    Ok((host, profiles))
+}
+
+fn next(channel: &Channel<Request, Event>) -> Result<Event, BootError> {
+    let patience = u16::try_from(GREETING_PATIENCE.as_millis()).unwrap_or(u16::MAX);
+    let mut watched = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
+    let ready = poll(&mut watched, PollTimeout::from(patience)).map_err(ChannelError::Socket)?;
+    if ready == 0 {
+        return Err(BootError::Silent);
+    }
+    match channel.recv() {
+        Ok(Some(received)) => Ok(received.message),
+        Ok(None) => Err(BootError::Ended),
+        Err(ChannelError::Protocol(_)) => Err(BootError::OtherVersion),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launcher_link::fake::profile;
+    use agentd_sandbox::policy::Tier;
+
+    fn ready(profiles: u32) -> Event {
+        Event::Ready {
+            tier: Tier::Rootless,
+            tier_reason: "not root".to_owned(),
+            landlock_abi: 7,
+            capabilities: vec![("landlock".to_owned(), true, "ABI 7".to_owned())],
+            profiles,
+        }
+    }
+
+    fn greet(events: &[Event]) -> Result<(HostReport, Vec<ProfileSummary>), BootError> {
+        let (ours, theirs) = Channel::<Request, Event>::pair().unwrap();
+        for event in events {
+            theirs.send(event, &[]).unwrap();
+        }
+        drop(theirs);
+        greeting(&ours)
+    }
+
+    #[test]
+    fn a_greeting_is_ready_and_then_every_profile() {
+        let profile = || Event::Profile(Box::new(profile("workspace")));
+        let (host, profiles) = greet(&[ready(2), profile(), profile()]).unwrap();
+        assert_eq!((host.tier, profiles.len()), (Tier::Rootless, 2));
+        assert!(matches!(greet(&[]), Err(BootError::Ended)));
+        assert!(matches!(greet(&[ready(2), profile()]), Err(BootError::Ended)));
+        assert!(matches!(greet(&[profile()]), Err(BootError::OtherVersion)));
+        assert!(matches!(greet(&[ready(1), ready(1)]), Err(BootError::OtherVersion)));
+    }
+
+    #[test]
+    fn arguments_name_every_directory_and_variable() {
+        let command = LauncherCommand {
+            program: None,
+            profile_dirs: vec!["/a".into(), "/b c".into()],
+            pass: vec![("TZ".to_owned(), "UTC=x".to_owned())],
+        };
+        assert_eq!(
+            command.arguments(),
+            ["--profile-dir", "/a", "--profile-dir", "/b c", "--pass", "TZ=UTC=x"]
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let command = LauncherCommand {
+            program: Some("/nonexistent/launcher".into()),
+            ..LauncherCommand::default()
+        };
+        let error = command.boot().unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/launcher"));
+    }
+}

@@ -1,0 +1,146 @@
+//! The lines after the output: one for each thing that the model has to know about the end.
+//!
+//! Each is bounded and neutralised: paths and names in them come from the command.
+
+use std::time::Duration;
+
+use super::{Ending, Outcome, neutralise};
+
+/// Most characters of one line, so that a path cannot fill the model's context.
+const MAX_LINE_CHARS: usize = 1_000;
+
+/// Most denials and most notes that are told one by one.
+const MAX_LISTED: usize = 20;
+
+/// The lines, in order: the end, denials, leftovers, working directory, notes.
+pub(super) fn lines(outcome: &Outcome) -> Vec<String> {
+    let mut lines = ending(&outcome.ending);
+    lines.extend(listed(&outcome.denials, "denied: "));
+    match outcome.leftover {
+        0 => {}
+        1 => lines.push(leftover("1 leftover process was")),
+        several => lines.push(leftover(&format!("{several} leftover processes were"))),
+    }
+    if let Some(cwd) = &outcome.cwd_changed {
+        lines.push(format!("[working directory is now {}]", one_line(cwd)));
+    }
+    lines.extend(listed(&outcome.notes, ""));
+    lines
+}
+
+/// Foreign text as a bounded part of a line.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line: String = neutralise(text);
+    if let Some((end, _)) = line.char_indices().nth(MAX_LINE_CHARS) {
+        line.truncate(end);
+        line.push_str("...");
+    }
+    line
+}
+
+fn leftover(who: &str) -> String {
+    format!(
+        "[{who} killed when the command ended; use a background command for servers and other long-running programs]"
+    )
+}
+
+fn listed(sentences: &[String], label: &str) -> Vec<String> {
+    let mut lines: Vec<String> = sentences
+        .iter()
+        .take(MAX_LISTED)
+        .map(|sentence| format!("[{label}{}]", one_line(sentence)))
+        .collect();
+    let more = sentences.len().saturating_sub(MAX_LISTED);
+    if more > 0 {
+        lines.push(format!("[{label}and {more} more]"));
+    }
+    lines
+}
+
+fn ending(ending: &Ending) -> Vec<String> {
+    match ending {
+        Ending::Exited(0) => Vec::new(),
+        Ending::Exited(code) => vec![format!("[exit code: {code}]")],
+        Ending::Signaled { number, name } => vec![format!(
+            "[killed by signal {number}{}]",
+            in_parentheses(name)
+        )],
+        Ending::Timeout(limit) => {
+            let seconds = seconds(*limit);
+            vec![
+                format!("Error: Timeout ({seconds}s)"),
+                format!(
+                    "[the command was ended after {seconds} s, with all its processes; if it needs longer, set timeout_ms; do not wait for programs that never end]"
+                ),
+            ]
+        }
+        Ending::IdleTimeout(limit) => {
+            let seconds = seconds(*limit);
+            vec![
+                format!("Error: Timeout ({seconds}s without output)"),
+                format!(
+                    "[the command was ended because it printed nothing for {seconds} s; it may wait for input, which it cannot get]"
+                ),
+            ]
+        }
+        Ending::SetupFailed {
+            stage,
+            errno_name,
+            detail,
+        } => vec![setup_failed(stage, errno_name, detail)],
+        Ending::Cancelled => fixed("[cancelled: the command was ended before it finished]"),
+        Ending::OomKilled => fixed(
+            "Error: Out of memory\n[the command was killed because it needed more memory than its limit]",
+        ),
+        Ending::OutputLimit => fixed(
+            "Error: Output limit\n[the command was ended because it printed more than its limit; print less, or write to a file]",
+        ),
+        Ending::CpuLimit => {
+            fixed("Error: CPU time limit\n[the command was killed because its CPU time ran out]")
+        }
+        Ending::DiskLimit => {
+            fixed("Error: Disk limit\n[the command was ended because it filled its disk budget]")
+        }
+        Ending::SandboxKilled => fixed(
+            "Error: Killed by the sandbox\n[the command used a system call that the jail forbids (SIGSYS)]",
+        ),
+        Ending::Disconnected => {
+            fixed("[ended: its client went away and did not come back in time]")
+        }
+        Ending::Drained => fixed("[ended: the daemon is shutting down]"),
+        Ending::Lost => fixed(
+            "Error: How the command ended is unknown\n[the daemon lost its launcher; every process of the command is dead; the command may have had effects]",
+        ),
+    }
+}
+
+fn fixed(lines: &str) -> Vec<String> {
+    lines.lines().map(str::to_owned).collect()
+}
+
+fn setup_failed(stage: &str, errno_name: &str, detail: &str) -> String {
+    let about = match detail {
+        "" => String::new(),
+        detail => format!(": {}", one_line(detail)),
+    };
+    format!(
+        "Error: The command was not started: {} failed{}{about}",
+        one_line(stage),
+        in_parentheses(errno_name)
+    )
+}
+
+fn in_parentheses(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!(" ({})", one_line(name)),
+    }
+}
+
+/// Seconds, with a fraction only where there is one.
+fn seconds(duration: Duration) -> String {
+    match duration.subsec_millis() {
+        0 => duration.as_secs().to_string(),
+        _ => duration.as_secs_f64().to_string(),
+    }
+}

@@ -1,0 +1,167 @@
+//! The three kinds of host, each made on the machine at hand.
+//!
+//! T3: run as root. T2: run without privilege. T1: run without privilege where no user namespace can
+//! be made. The last one is made honestly, by the kernel's own limit: a user namespace in which
+//! `max_user_namespaces` is 0, entered by a process that then gives up every capability. Root maps all
+//! ids one to one, so that owners of files look the same inside.
+
+use std::{
+    env,
+    ffi::OsStr,
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use nix::unistd::geteuid;
+
+/// The user that stands for "somebody without privilege" when the tests run as root.
+const NOBODY: u32 = 65534;
+
+/// A kind of host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Root: tier T3.
+    Root,
+    /// No privilege, user namespaces available: tier T2.
+    Rootless,
+    /// No privilege, no user namespaces: tier T1.
+    Nested,
+}
+
+/// As root: `$0` is the uid, the rest the command. A grandchild writes the maps, so that the command
+/// inherits no child; the process id stays the same through every `exec`.
+const NESTED_AS_ROOT: &str = r#"
+here=$(readlink /proc/self/ns/user)
+( (
+  exec </dev/null >/dev/null 2>&1
+  while [ "$(readlink "/proc/$$/ns/user")" = "$here" ]; do :; done
+  echo '0 0 4294967295' >"/proc/$$/gid_map"
+  echo '0 0 4294967295' >"/proc/$$/uid_map"
+) & )
+exec unshare --user bash -c '
+  until [ -n "$(cat /proc/self/uid_map)" ]; do :; done
+  exec bash -c '\''
+    echo 0 >/proc/sys/user/max_user_namespaces
+    exec setpriv --reuid "$0" --regid "$0" --clear-groups --bounding-set=-all \
+      --inh-caps=-all --ambient-caps=-all -- "$@"'\'' "$0" "$@"' "$0" "$@"
+"#;
+
+/// Without privilege only the own id can be mapped; everybody else's files look like nobody's.
+const NESTED_AS_USER: &str = r#"
+exec unshare --user --map-user="$(id -u)" --map-group="$(id -g)" --keep-caps bash -c '
+  echo 0 >/proc/sys/user/max_user_namespaces
+  exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all -- "$@"' nested "$@"
+"#;
+
+impl Mode {
+    /// All kinds of host.
+    pub const ALL: [Self; 3] = [Self::Root, Self::Rootless, Self::Nested];
+
+    /// The tier that the product must report there.
+    pub fn tier(self) -> &'static str {
+        match self {
+            Self::Root => "T3",
+            Self::Rootless => "T2",
+            Self::Nested => "T1",
+        }
+    }
+
+    /// The uid that starts the programs.
+    pub fn uid(self) -> u32 {
+        match self {
+            Self::Root => 0,
+            Self::Rootless | Self::Nested if geteuid().is_root() => NOBODY,
+            Self::Rootless | Self::Nested => geteuid().as_raw(),
+        }
+    }
+
+    /// A command that runs on this kind of host. The environment is left as it is.
+    pub fn command(self, program: &OsStr) -> Command {
+        let root = geteuid().is_root();
+        let uid = self.uid().to_string();
+        let mut words: Vec<&str> = Vec::new();
+        match self {
+            Self::Root => {}
+            Self::Rootless if root => {
+                words.extend([
+                    "setpriv",
+                    "--reuid",
+                    &uid,
+                    "--regid",
+                    &uid,
+                    "--clear-groups",
+                    "--",
+                ]);
+            }
+            Self::Rootless => {}
+            Self::Nested if root => words.extend(["bash", "-euc", NESTED_AS_ROOT, &uid]),
+            Self::Nested => words.extend(["bash", "-euc", NESTED_AS_USER, "nested"]),
+        }
+        let Some((first, rest)) = words.split_first() else {
+            return Command::new(program);
+        };
+        let mut command = Command::new(first);
+        command.args(rest).arg(program);
+        command
+    }
+
+    /// Whether this machine and user can make this kind of host. Controls: a user namespace can be
+    /// made for T2, and cannot for T1.
+    fn probe(self) -> Result<(), String> {
+        if self == Self::Root && !geteuid().is_root() {
+            return Err("needs root".to_owned());
+        }
+        let unshare = |mode: Self| {
+            let mut command = mode.command(OsStr::new("unshare"));
+            command.args(["--user", "true"]);
+            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            status.is_ok_and(|status| status.success())
+        };
+        let runs = |mode: Self| {
+            let status = mode.command(OsStr::new("true")).status();
+            status.is_ok_and(|status| status.success())
+        };
+        match self {
+            Self::Root => Ok(()),
+            Self::Rootless if unshare(self) => Ok(()),
+            Self::Rootless => Err("user namespaces are not available".to_owned()),
+            Self::Nested if !runs(self) => {
+                Err("the host without namespaces cannot be made".to_owned())
+            }
+            Self::Nested if unshare(self) => Err("user namespaces can still be made".to_owned()),
+            Self::Nested => Ok(()),
+        }
+    }
+
+    /// The kinds of host that this machine and user can make. As root in CI it must be all of them.
+    pub fn possible() -> &'static [Self] {
+        static POSSIBLE: OnceLock<Vec<Mode>> = OnceLock::new();
+        POSSIBLE.get_or_init(|| {
+            let strict = env::var_os("CI").is_some() && geteuid().is_root();
+            Self::ALL
+                .into_iter()
+                .filter(|mode| match mode.probe() {
+                    Ok(()) => true,
+                    Err(reason) => {
+                        assert!(!strict, "{mode:?} must be possible in CI as root: {reason}");
+                        eprintln!("SKIPPED: {mode:?} ({}): {reason}", mode.tier());
+                        false
+                    }
+                })
+                .collect()
+        })
+    }
+}
+
+/// Runs a test once per possible kind of host, and says which one failed.
+pub fn in_every_mode(test: impl Fn(Mode)) {
+    let modes = Mode::possible();
+    assert!(!modes.is_empty(), "no kind of host is possible here");
+    for mode in modes {
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(*mode)));
+        if let Err(cause) = failed {
+            eprintln!("FAILED on {mode:?} ({})", mode.tier());
+            std::panic::resume_unwind(cause);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Processes found from outside, by a word that only a test's own processes carry.
+
+use std::{fs, path::Path};
+
+/// A process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Process id on the host.
+    pub pid: i32,
+    /// Short name.
+    pub name: String,
+    /// Arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Processes whose arguments, environment or working directory hold this word. The client does not
+/// count: it has scripts in its arguments.
+pub fn processes_with(word: &str) -> Vec<Process> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    all()
+        .filter(|process| process.pid != own && process.name != "agent-cli")
+        .filter(|process| {
+            let environment = read(process.pid, "environ");
+            process
+                .arguments
+                .iter()
+                .any(|argument| argument.contains(word))
+                || environment.contains(word)
+        })
+        .collect()
+}
+
+/// Children of a process.
+pub fn children_of(parent: i32) -> Vec<Process> {
+    all()
+        .filter(|process| parent_of(process.pid) == Some(parent))
+        .collect()
+}
+
+fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").expect("/proc");
+    entries.flatten().filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_string_lossy().parse().ok()?;
+        let arguments = read(pid, "cmdline");
+        Some(Process {
+            pid,
+            name: read(pid, "comm").trim_end().to_owned(),
+            arguments: arguments
+                .split_terminator('\0')
+                .map(str::to_owned)
+                .collect(),
+        })
+    })
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = read(pid, "stat");
+    // The name in parentheses may hold anything; the fields after it are numbers.
+    let after = stat.rsplit_once(')')?.1;
+    after.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn read(pid: i32, file: &str) -> String {
+    let bytes = fs::read(Path::new("/proc").join(pid.to_string()).join(file));
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}

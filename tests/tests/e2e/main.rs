@@ -1,0 +1,11 @@
+//! End to end: the real client, daemon, launcher and kernel, on each kind of host.
+
+mod blacklist;
+mod crash;
+mod demo;
+mod errors;
+mod exec;
+mod output;
+mod peers;
+mod tools;
+mod tree;

@@ -1,0 +1,95 @@
+//! The daemon's own commands: check, doctor, profile; and the client's status.
+
+use agentd_tests::harness::{World, in_every_mode};
+use serde_json::Value;
+
+#[test]
+fn check_and_doctor_tell_tier_and_landlock() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let check = world.agentd(["check"]).run();
+        check.expect_code(0);
+        assert!(check.stdout.contains(mode.tier()), "{check:?}");
+        let doctor = world.agentd(["doctor", "--json"]).run();
+        doctor.expect_code(0);
+        let text = doctor.json().to_string();
+        assert!(
+            text.contains(mode.tier()) && text.contains("landlock"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn profiles_are_listed_shown_and_explained() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let list = world.agentd(["profile", "list"]).run();
+        list.expect_code(0);
+        for name in ["read-only", "workspace", "strict"] {
+            assert!(list.stdout.contains(name), "{list:?}");
+        }
+        world
+            .agentd(["profile", "show", "workspace"])
+            .run()
+            .expect_code(0);
+        let workspace = world.workspace.to_string_lossy().into_owned();
+        let ask = |words: &[&str]| {
+            let options = ["profile", "explain", "workspace", "--workspace", &workspace];
+            world.agentd(options).args(words).run()
+        };
+        let denied = ask(&["--path", "/etc/shadow", "--access", "read"]);
+        denied.expect_code(1);
+        assert!(
+            denied.stdout.contains("landlock") || denied.stdout.contains("own-root"),
+            "{denied:?}"
+        );
+        let inside = format!("{workspace}/a");
+        ask(&["--path", &inside, "--access", "write"]).expect_code(0);
+        ask(&["--path", "/usr/bin/env", "--access", "exec"]).expect_code(0);
+        ask(&["--host", "example.org:443"]).expect_code(1);
+        ask(&["--syscall", "mount"]).expect_code(1);
+    });
+}
+
+#[test]
+fn what_explain_says_is_what_the_kernel_does() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let workspace = world.workspace.to_string_lossy().into_owned();
+        for path in [
+            "/etc/shadow",
+            "/etc/passwd",
+            "/usr/bin/env",
+            "/var/log",
+            "/etc/sudoers",
+        ] {
+            if !std::path::Path::new(path).exists() {
+                continue;
+            }
+            let words = ["profile", "explain", "workspace", "--workspace", &workspace];
+            let asked = world
+                .agentd(words)
+                .args(["--path", path, "--access", "read"])
+                .run();
+            let script = format!("if [ -d {path} ]; then ls {path}; else head -c1 {path}; fi");
+            let answer = world.exec_json(&[], &script);
+            let kernel = answer["exit_code"] == 0;
+            assert_eq!(asked.code == 0, kernel, "{path}: {asked:?} but {answer}");
+        }
+    });
+}
+
+#[test]
+fn status_names_daemon_host_and_tier() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let status = world.cli(["status", "--json"]).run();
+        status.expect_code(0);
+        let answer: Value = status.json();
+        assert!(answer.to_string().contains(mode.tier()), "{answer}");
+        let human = world.cli(["status"]).run();
+        human.expect_code(0);
+        assert!(human.stdout.contains(mode.tier()), "{human:?}");
+    });
+}

@@ -1,0 +1,7 @@
+//! Rules about the repository itself: what may stand where. They read files and never build.
+
+mod boundaries;
+mod dependencies;
+mod documents;
+mod sources;
+mod tree;
