@@ -4,6 +4,7 @@
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::Notify;
@@ -18,6 +19,9 @@ use crate::{
 const QUESTION: &str = "Run this? (y)es / (n)o / (a)lways ";
 const NOBODY: &str = "nobody can be asked, because this is not a terminal; pass --permissions allow to run commands in the jail";
 const BY_MODE: &str = "--permissions deny";
+
+/// How long an interrupt may take to reach the turn; then a Ctrl-C is just a no.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
 /// Decides about calls.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ impl Permissions {
             Answer::No => {
                 if line == Line::Interrupted {
                     self.interrupted.notify_one();
+                    // The turn is about to end. An answer now would let it ask about the next call first.
+                    tokio::time::sleep(INTERRUPT_GRACE).await;
                 }
                 deny(None)
             }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::profile_cli::ProfileCommand;
+
 const EXAMPLES: &str = "\
 Examples:
   agentd serve                                     listen on the default socket
@@ -46,6 +48,9 @@ pub enum Command {
     Check(ServeArgs),
     /// Print what this host can enforce, and the remedy for what it cannot.
     Doctor(DoctorArgs),
+    /// Look at profiles.
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Print a completion script for a shell.
     Completions {
         /// Shell.
@@ -102,7 +107,12 @@ mod tests {
     #[test]
     fn listeners_and_embedded_exclude_each_other() {
         let parse = |words: &[&str]| Cli::try_parse_from(words).map(drop);
-        assert!(parse(&["agentd", "serve", "--listen", "unix:/a", "--listen", "unix:/b"]).is_ok());
+        assert!(
+            parse(&[
+                "agentd", "serve", "--listen", "unix:/a", "--listen", "unix:/b"
+            ])
+            .is_ok()
+        );
         assert!(parse(&["agentd", "serve", "--embedded"]).is_ok());
         assert!(parse(&["agentd", "serve", "--embedded", "--listen", "unix:/a"]).is_err());
         assert!(parse(&["agentd"]).is_err());

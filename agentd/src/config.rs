@@ -28,8 +28,17 @@ const MAX_MAX_EXECS: usize = 4096;
 /// Variables of our own environment that a profile may pass on. All harmless; the launcher gets no
 /// other, whatever a profile says.
 const PASSABLE: &[&str] = &[
-    "COLORTERM", "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY",
-    "LC_NUMERIC", "LC_TIME", "TZ",
+    "COLORTERM",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "TZ",
 ];
 
 /// Why there is no configuration.
@@ -53,10 +62,14 @@ pub enum ConfigError {
         source: Box<toml::de::Error>,
     },
     /// A listener that cannot be.
-    #[error("'{0}' is not a listener; use unix:/ABSOLUTE/PATH (tcp: comes with the service release)")]
+    #[error(
+        "'{0}' is not a listener; use unix:/ABSOLUTE/PATH (tcp: comes with the service release)"
+    )]
     Listener(String),
     /// No place for the default listener.
-    #[error("there is no XDG_RUNTIME_DIR to put the socket into; name one with --listen unix:/PATH")]
+    #[error(
+        "there is no XDG_RUNTIME_DIR to put the socket into; name one with --listen unix:/PATH"
+    )]
     NoRuntimeDir,
     /// A number out of range.
     #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
@@ -136,9 +149,10 @@ impl Environment {
     fn default_profile_dirs(&self, mode: Mode) -> Vec<PathBuf> {
         let dir = match mode {
             Mode::Service if self.is_root() => Some(PathBuf::from("/etc/agentd/profiles")),
-            Mode::Service | Mode::Embedded => {
-                self.config_home.as_ref().map(|dir| dir.join("agentd/profiles"))
-            }
+            Mode::Service | Mode::Embedded => self
+                .config_home
+                .as_ref()
+                .map(|dir| dir.join("agentd/profiles")),
         };
         dir.into_iter().filter(|dir| dir.is_dir()).collect()
     }
@@ -212,10 +226,12 @@ impl Config {
         let strangers = raw.allow_uids.iter().any(|uid| !operators.contains(uid));
         Ok(Self {
             mode,
-            listen,
+            listen: listen.clone(),
             launcher: LauncherCommand {
                 program: args.launcher.clone(),
                 profile_dirs,
+                // A workspace with a socket of ours in it would let a command reach the daemon.
+                state_dirs: listen,
                 pass: environment.pass.clone().into_iter().collect(),
             },
             default_profile: args
@@ -295,7 +311,13 @@ mod tests {
     fn defaults_are_private_to_the_user_and_root() {
         let config = config("", &ServeArgs::default(), 5).unwrap();
         assert_eq!(config.listen, [Path::new("/run/user/5/agentd/agentd.sock")]);
-        assert_eq!(config.allowed, Allowed { uids: vec![0, 5], gids: vec![] });
+        assert_eq!(
+            config.allowed,
+            Allowed {
+                uids: vec![0, 5],
+                gids: vec![]
+            }
+        );
         assert_eq!(config.default_profile, "workspace");
         assert_eq!(config.others, Others::Excluded);
     }
@@ -313,21 +335,35 @@ mod tests {
             default_profile: Some("strict".to_owned()),
             ..ServeArgs::default()
         };
-        let text = "listen = ['unix:/b']\ndefault-profile = 'read-only'\nmax-execs = 3\nallow-uids = [7]";
+        let text =
+            "listen = ['unix:/b']\ndefault-profile = 'read-only'\nmax-execs = 3\nallow-uids = [7]";
         let config = config(text, &args, 5).unwrap();
         assert_eq!(config.listen, [Path::new("/a")]);
         assert_eq!(config.default_profile, "strict");
         assert_eq!((config.max_execs, config.others), (3, Others::Checked));
         assert_eq!(config.allowed.uids, [0, 5, 7]);
-        assert_eq!(config.operators, [0, 5], "who may connect may not therefore administer");
+        assert_eq!(
+            config.operators,
+            [0, 5],
+            "who may connect may not therefore administer"
+        );
     }
 
     #[test]
     fn unknown_keys_and_bad_values_are_errors() {
-        for text in ["lisen = []", "max_execs = 3", "allow-uids = [-1]", "listen = 'x'"] {
+        for text in [
+            "lisen = []",
+            "max_execs = 3",
+            "allow-uids = [-1]",
+            "listen = 'x'",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for text in ["listen = ['tcp:1.2.3.4:1']", "listen = ['unix:rel']", "max-execs = 0"] {
+        for text in [
+            "listen = ['tcp:1.2.3.4:1']",
+            "listen = ['unix:rel']",
+            "max-execs = 0",
+        ] {
             assert!(config(text, &ServeArgs::default(), 5).is_err(), "{text}");
         }
     }
@@ -345,7 +381,12 @@ mod tests {
 
     #[test]
     fn only_harmless_variables_are_passed() {
-        let vars = [("LANG", "C"), ("TZ", "UTC"), ("SECRET_TOKEN", "x"), ("LD_PRELOAD", "y")];
+        let vars = [
+            ("LANG", "C"),
+            ("TZ", "UTC"),
+            ("SECRET_TOKEN", "x"),
+            ("LD_PRELOAD", "y"),
+        ];
         let environment = environment(5, &vars);
         let names: Vec<_> = environment.pass.keys().map(String::as_str).collect();
         assert_eq!(names, ["LANG", "TZ"]);

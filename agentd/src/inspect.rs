@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Prints what would be enforced. Fails when the default profile would not be.
-pub fn check(config: &Config) -> Exit {
+pub(crate) fn check(config: &Config) -> Exit {
     let (host, profiles) = match look(&config.launcher) {
         Ok(found) => found,
         Err(error) => return boot_failed(&error),
@@ -33,7 +33,7 @@ pub fn check(config: &Config) -> Exit {
 }
 
 /// Prints what the host can enforce.
-pub fn doctor(args: &DoctorArgs) -> Exit {
+pub(crate) fn doctor(args: &DoctorArgs) -> Exit {
     let launcher = LauncherCommand {
         program: args.launcher.clone(),
         ..LauncherCommand::default()
@@ -88,14 +88,29 @@ fn check_text(config: &Config, host: &HostReport, profiles: &[ProfileSummary]) -
         Mode::Embedded => text.push_str("listens on:       the inherited connection\n"),
         Mode::Service => {
             for path in &config.listen {
-                line(&mut text, format_args!("listens on:       unix:{}", path.display()));
+                line(
+                    &mut text,
+                    format_args!("listens on:       unix:{}", path.display()),
+                );
             }
         }
     }
-    line(&mut text, format_args!("admits users:     {}", list(&config.allowed.uids)));
-    line(&mut text, format_args!("admits groups:    {}", list(&config.allowed.gids)));
-    line(&mut text, format_args!("commands at once: {}", config.max_execs));
-    line(&mut text, format_args!("default profile:  {}", config.default_profile));
+    line(
+        &mut text,
+        format_args!("admits users:     {}", list(&config.allowed.uids)),
+    );
+    line(
+        &mut text,
+        format_args!("admits groups:    {}", list(&config.allowed.gids)),
+    );
+    line(
+        &mut text,
+        format_args!("commands at once: {}", config.max_execs),
+    );
+    line(
+        &mut text,
+        format_args!("default profile:  {}", config.default_profile),
+    );
     text.push('\n');
     text.push_str(&doctor_text(host, profiles));
     text
@@ -105,25 +120,45 @@ fn doctor_text(host: &HostReport, profiles: &[ProfileSummary]) -> String {
     let mut text = String::new();
     line(&mut text, format_args!("tier:         {}", host.tier));
     if !host.tier_reason.is_empty() {
-        line(&mut text, format_args!("  not higher: {}", host.tier_reason));
+        line(
+            &mut text,
+            format_args!("  not higher: {}", host.tier_reason),
+        );
     }
-    line(&mut text, format_args!("landlock ABI: {}", host.landlock_abi));
+    line(
+        &mut text,
+        format_args!("landlock ABI: {}", host.landlock_abi),
+    );
     text.push_str("\ncapabilities\n");
-    let width = host.capabilities.iter().map(|(name, _, _)| name.len()).max();
+    let width = host
+        .capabilities
+        .iter()
+        .map(|(name, _, _)| name.len())
+        .max();
     for (name, works, detail) in &host.capabilities {
         let works = if *works { "yes" } else { "no " };
         let width = width.unwrap_or_default();
-        line(&mut text, format_args!("  {name:width$}  {works}  {detail}"));
+        line(
+            &mut text,
+            format_args!("  {name:width$}  {works}  {detail}"),
+        );
     }
     text.push_str("\nprofiles\n");
-    let width = profiles.iter().map(|p| p.name.len()).max().unwrap_or_default();
+    let width = profiles
+        .iter()
+        .map(|p| p.name.len())
+        .max()
+        .unwrap_or_default();
     for profile in profiles {
         let digest = profile.digest.get(..12).unwrap_or(&profile.digest);
         let state = match &profile.unavailable {
             None => format!("enforceable; needs {} or higher", profile.minimum_tier),
             Some(why) => format!("NOT enforceable: {why}"),
         };
-        line(&mut text, format_args!("  {:width$}  {digest}  {state}", profile.name));
+        line(
+            &mut text,
+            format_args!("  {:width$}  {digest}  {state}", profile.name),
+        );
     }
     text
 }

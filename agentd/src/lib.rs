@@ -12,6 +12,7 @@ pub mod exit;
 mod inspect;
 pub mod launcher_link;
 mod logging;
+pub mod profile_cli;
 pub mod rpc;
 mod run;
 mod serve;

@@ -14,7 +14,7 @@ const QUIET_FILTER: &str = "warn";
 
 /// How much is logged when the environment says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verbosity {
+pub(crate) enum Verbosity {
     /// Starts and stops too.
     Service,
     /// Only trouble.
@@ -22,7 +22,7 @@ pub enum Verbosity {
 }
 
 /// Starts logging. A filter that does not parse is said and replaced by the default.
-pub fn start(format: LogFormat, filter: Option<&str>, verbosity: Verbosity) {
+pub(crate) fn start(format: LogFormat, filter: Option<&str>, verbosity: Verbosity) {
     let default = match verbosity {
         Verbosity::Service => DEFAULT_FILTER,
         Verbosity::Quiet => QUIET_FILTER,

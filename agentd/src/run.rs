@@ -13,11 +13,11 @@ use crate::{
     exit::Exit,
     inspect,
     logging::{self, Verbosity},
-    serve,
+    profile_cli, serve,
 };
 
 /// Runs what the arguments say.
-pub fn run() -> Exit {
+pub(crate) fn run() -> Exit {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
@@ -28,6 +28,7 @@ pub fn run() -> Exit {
         Command::Serve(_)
         | Command::Check(_)
         | Command::Doctor(_)
+        | Command::Profile(_)
         | Command::Completions { .. } => Verbosity::Quiet,
     };
     logging::start(cli.log_format, environment.log.as_deref(), verbosity);
@@ -45,6 +46,7 @@ fn dispatch(command: Command, environment: &Environment) -> Exit {
             Err(error) => complain(&error, Exit::Config),
         },
         Command::Doctor(args) => inspect::doctor(&args),
+        Command::Profile(command) => profile_cli::run(&command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "agentd", &mut io::stdout());
             Exit::Ok
@@ -64,7 +66,7 @@ fn refused(error: &clap::Error) -> Exit {
 }
 
 /// Says on stderr, in one line, what went wrong and why. Returns `exit`.
-pub fn complain(error: &dyn Error, exit: Exit) -> Exit {
+pub(crate) fn complain(error: &dyn Error, exit: Exit) -> Exit {
     let mut line = format!("agentd: {error}");
     let mut source = error.source();
     while let Some(cause) = source {

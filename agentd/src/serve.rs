@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agentd_sandbox::policy::Refusal;
+use agentd_sandbox::{
+    confine::{self, ConfineError},
+    policy::Refusal,
+};
 use thiserror::Error;
 
 mod accept;
@@ -32,7 +35,7 @@ const BLOCKING_THREADS: usize = 4;
 
 /// Why the daemon does not serve, or no longer.
 #[derive(Debug, Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     /// No launcher.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -47,7 +50,7 @@ pub enum ServeError {
     Privilege(#[from] PrivilegeError),
     /// Not confined.
     #[error("agentd cannot confine itself; see 'agentd doctor' for what this kernel lacks")]
-    Confine(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Confine(#[from] ConfineError),
     /// No runtime.
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
@@ -58,7 +61,9 @@ pub enum ServeError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// The launcher died.
-    #[error("the launcher is gone; every running command was ended with reason 'lost'; restart agentd")]
+    #[error(
+        "the launcher is gone; every running command was ended with reason 'lost'; restart agentd"
+    )]
     LauncherGone,
 }
 
@@ -95,7 +100,7 @@ struct Prepared {
 }
 
 /// Serves until told to stop.
-pub fn serve(config: Config) -> Exit {
+pub(crate) fn serve(config: Config) -> Exit {
     match prepare(&config).and_then(|prepared| run(config, prepared)) {
         Ok(()) => Exit::Ok,
         Err(error) => {
@@ -127,7 +132,7 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
         since,
     };
     unprivileged.become_it()?;
-    confine()?;
+    confine::front_end()?;
     Ok(prepared)
 }
 
@@ -156,10 +161,6 @@ fn bind(config: &Config, unprivileged: Unprivileged) -> Result<Vec<Listening>, S
         .iter()
         .map(|path| Ok(Listening::bind(path, reach)?))
         .collect()
-}
-
-fn confine() -> Result<(), ServeError> {
-    Ok(())
 }
 
 fn run(config: Config, prepared: Prepared) -> Result<(), ServeError> {

@@ -140,6 +140,7 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
     /// The task
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub prompt: String,
     /// text: the final answer; json: one object; stream-json: one event a line
     #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -24,6 +24,7 @@ fn wrong_command_lines_name_the_remedy_and_their_exit_code() {
     let table: &[(&[&str], u8, &str)] = &[
         (&["--bogus"], 2, "--bogus"),
         (&["run"], 2, "PROMPT"),
+        (&["run", ""], 2, "PROMPT"),
         (&["run", "x", "--max-turns", "0"], 2, "--max-turns"),
         (&["run", "x", "--output-format", "xml"], 2, "stream-json"),
         (&["--permissions", "maybe"], 2, "allow"),

@@ -46,7 +46,8 @@ impl Usage {
             .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
             .map(|line| line.strip_prefix("error: ").unwrap_or(line))
             .collect();
-        format!("{}; see {} --help", told.join(" "), self.command)
+        let told = told.join(" ").replace(" tip: ", "; ");
+        format!("{told}; see {} --help", self.command)
     }
 }
 

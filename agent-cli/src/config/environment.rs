@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io::{self, IsTerminal},
     path::PathBuf,
 };
@@ -17,6 +17,9 @@ pub const KNOWN_KEYS: [&str; 6] = [
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
 ];
+
+/// Endings of names whose values are secrets: programs that this one starts never get them.
+const SECRET_ENDINGS: [&str; 5] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS"];
 
 /// The process's surroundings.
 #[derive(Clone, Default)]
@@ -35,6 +38,8 @@ pub struct Environment {
     pub current_dir: PathBuf,
     /// Where temporary directories are made.
     pub temp_dir: PathBuf,
+    /// Names of variables that hold secrets.
+    pub secret_names: Vec<OsString>,
     /// The known keys that are set and not empty.
     pub known: BTreeMap<String, String>,
     /// What the standard streams are.
@@ -72,6 +77,10 @@ impl Environment {
             executable: env::current_exe().ok(),
             current_dir: env::current_dir()?,
             temp_dir: env::temp_dir(),
+            secret_names: env::vars_os()
+                .map(|(name, _)| name)
+                .filter(|name| is_secret(name))
+                .collect(),
             known,
             streams: Streams {
                 interactive: io::stdin().is_terminal() && io::stderr().is_terminal(),
@@ -79,6 +88,12 @@ impl Environment {
             },
         })
     }
+}
+
+fn is_secret(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_uppercase();
+    KNOWN_KEYS.contains(&name.as_str())
+        || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 fn non_empty(name: &str) -> Option<OsString> {
@@ -93,5 +108,35 @@ impl std::fmt::Debug for Environment {
             .field("streams", &self.streams)
             .field("known", &self.known.keys())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::is_secret;
+
+    #[test]
+    fn keys_and_tokens_are_secrets_and_ordinary_names_are_not() {
+        for secret in [
+            "ANTHROPIC_API_KEY",
+            "MODEL_ID",
+            "github_token",
+            "AWS_SECRET",
+            "X_PASSWORD",
+        ] {
+            assert!(is_secret(OsStr::new(secret)), "{secret}");
+        }
+        for plain in [
+            "PATH",
+            "HOME",
+            "XDG_RUNTIME_DIR",
+            "KEYBOARD",
+            "AGENTD_LOG",
+            "TZ",
+        ] {
+            assert!(!is_secret(OsStr::new(plain)), "{plain}");
+        }
     }
 }

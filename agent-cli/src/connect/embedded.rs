@@ -36,7 +36,7 @@ impl Embedded {
             environment.search_path.as_deref(),
         )
         .ok_or(ConnectError::NoProgram)?;
-        let started = spawn(&program).and_then(|(stream, child)| {
+        let started = spawn(&program, environment).and_then(|(stream, child)| {
             stream.set_nonblocking(true)?;
             Ok((tokio::net::UnixStream::from_std(stream)?, child))
         });
@@ -74,13 +74,17 @@ impl Embedded {
     }
 }
 
-fn spawn(program: &Path) -> io::Result<(UnixStream, Child)> {
+fn spawn(program: &Path, environment: &Environment) -> io::Result<(UnixStream, Child)> {
     let (ours, theirs) = UnixStream::pair()?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the private daemon is the one process this client starts"
     )]
     let mut command = tokio::process::Command::new(program);
+    // The API key exists only in this process: what agentd does not have, no command can find in it.
+    for name in &environment.secret_names {
+        command.env_remove(name);
+    }
     let child = command
         .args(["serve", "--embedded"])
         .stdin(Stdio::from(OwnedFd::from(theirs)))

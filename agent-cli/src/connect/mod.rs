@@ -17,7 +17,8 @@ use crate::config::Environment;
 pub use address::{Address, AddressError};
 #[cfg(unix)]
 pub use embedded::Embedded;
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 pub(crate) use socket::adopt;
 
 /// A private daemon; there are none where there are no Unix sockets.

@@ -3,7 +3,7 @@
 use agentd_proto::v1::{self, policy_service_client::PolicyServiceClient};
 use serde::Serialize;
 
-use super::{Daemon, DaemonError, convert, error};
+use super::{Daemon, DaemonError, SandboxChoice, convert, error};
 
 /// A daemon and its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,6 +59,27 @@ pub struct ProfileInfo {
 }
 
 impl Daemon {
+    /// Asks whether commands could run in a jail at all: whether its workspace can be one.
+    ///
+    /// # Errors
+    /// The daemon refused it, with the remedy, or the connection broke.
+    pub async fn check(&self, sandbox: &SandboxChoice) -> Result<(), DaemonError> {
+        let sandbox = sandbox.wire()?;
+        let question = v1::PathQuery {
+            path: sandbox.workspace.clone(),
+            access: v1::PathAccess::Read.into(),
+        };
+        let request = v1::ExplainRequest {
+            sandbox: Some(sandbox),
+            query: Some(v1::explain_request::Query::Path(question)),
+        };
+        PolicyServiceClient::new(self.channel.clone())
+            .explain(request)
+            .await
+            .map(drop)
+            .map_err(|status| error::call(&status, "PolicyService.Explain"))
+    }
+
     /// The profiles this client may use.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 mod convert;
 mod error;
 mod exec;
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod fake;
 mod info;
 mod report;
@@ -89,6 +90,7 @@ impl Daemon {
     /// Every stream and every [`ToolPort`] of it must have been dropped: they hold the connection open.
     pub async fn close(self) {
         drop(self.channel);
+        #[cfg(unix)]
         if let Some(embedded) = self.embedded {
             // Its failure to be waited for changes no result, and it cannot be repeated.
             drop(embedded.wait().await);

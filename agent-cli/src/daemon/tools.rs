@@ -240,6 +240,7 @@ fn outcome(result: v1::ToolResult, cancel: &Cancel) -> ToolOutcome {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 #[path = "tools_tests.rs"]
 mod tests;

@@ -66,7 +66,7 @@ pub(super) async fn in_the_jail(
 fn refused(denial: Option<&Denial>) -> String {
     match denial {
         Some(found) => format!(
-            "the jail refuses that file and says why: {}",
+            "the jail refuses that file and says why:\n        {}",
             exec::denial(found)
         ),
         None => "the jail refuses that file and says why".to_owned(),
@@ -129,11 +129,13 @@ pub(super) fn confinement(sandbox: &Sandbox) -> String {
     if sandbox.degraded.is_empty() {
         lines.push("Nothing that the profile asks for is missing on this host.".to_owned());
     }
+    let mut told: Option<&str> = None;
     for absent in &sandbox.degraded {
-        lines.push(format!(
-            "Missing on this host: {}: {} ({})",
-            absent.layer, absent.guarantee, absent.reason
-        ));
+        if told != Some(absent.reason.as_str()) {
+            lines.push(format!("Missing on this host ({}):", absent.reason));
+            told = Some(&absent.reason);
+        }
+        lines.push(format!("  {}: {}", absent.layer, absent.guarantee));
     }
     neutral(&lines.join("\n"))
 }
@@ -175,11 +177,22 @@ mod tests {
             Layers, in order: landlock, seccomp.
             Nothing that the profile asks for is missing on this host."]]
         .assert_eq(&confinement(&sandbox));
-        sandbox.degraded.push(Degradation {
-            layer: "pid-namespace".into(),
-            guarantee: "a".into(),
-            reason: "b".into(),
-        });
-        assert!(confinement(&sandbox).ends_with("Missing on this host: pid-namespace: a (b)"));
+        for (layer, reason) in [
+            ("pid-namespace", "r1"),
+            ("own-root", "r1"),
+            ("cgroup", "r2"),
+        ] {
+            sandbox.degraded.push(Degradation {
+                layer: layer.into(),
+                guarantee: "g".into(),
+                reason: reason.into(),
+            });
+        }
+        let missing = "Missing on this host (r1):\n  pid-namespace: g\n  own-root: g\nMissing on this host (r2):\n  cgroup: g";
+        assert!(
+            confinement(&sandbox).ends_with(missing),
+            "{}",
+            confinement(&sandbox)
+        );
     }
 }

@@ -75,21 +75,30 @@ fn setup_failure(failure: &SetupFailure) -> String {
     )
 }
 
-/// A denial in one line.
+/// A denial in one line: the daemon's sentence, and where it comes from.
 #[must_use]
 pub fn denial(denial: &Denial) -> String {
+    let Denial {
+        layer,
+        rule,
+        source,
+        ..
+    } = denial;
+    format!("{} [{layer}, rule {rule}, {source}]", sentence(denial))
+}
+
+/// What was refused, also when the daemon has no sentence for it.
+fn sentence(denial: &Denial) -> String {
+    if !denial.text.is_empty() {
+        return denial.text.clone();
+    }
     let object = denial
         .path
         .clone()
         .or_else(|| denial.port.map(|port| format!("port {port}")))
         .or_else(|| denial.syscall.clone())
         .unwrap_or_default();
-    format!(
-        "denied by {}: {} {object} ({}, {}) {}",
-        denial.layer, denial.access, denial.rule, denial.source, denial.text
-    )
-    .trim_end()
-    .to_owned()
+    format!("{} {object} is denied", denial.access)
 }
 
 #[cfg(test)]
@@ -116,16 +125,28 @@ mod tests {
             reason: ExitReason::Timeout,
             duration_ms: 2004,
             leftover_processes: 2,
-            denials: vec![Denial {
-                layer: "landlock".into(),
-                access: "read".into(),
-                path: Some("/etc/shadow".into()),
-                port: None,
-                syscall: None,
-                rule: "default".into(),
-                source: "inferred",
-                text: "No rule grants it.".into(),
-            }],
+            denials: vec![
+                Denial {
+                    layer: "landlock".into(),
+                    access: "read".into(),
+                    path: Some("/etc/shadow".into()),
+                    port: None,
+                    syscall: None,
+                    rule: "default".into(),
+                    source: "inferred",
+                    text: "read /etc/shadow is denied: no rule grants it".into(),
+                },
+                Denial {
+                    layer: "landlock".into(),
+                    access: "connect".into(),
+                    path: None,
+                    port: Some(80),
+                    syscall: None,
+                    rule: "a.toml:3".into(),
+                    source: "kernel",
+                    text: String::new(),
+                },
+            ],
             ..Outcome::lost()
         };
         let lost = LostBytes {
@@ -134,7 +155,8 @@ mod tests {
         };
         expect_test::expect![[r"
             timeout: ended after 2004 ms with everything it had started
-            denied by landlock: read /etc/shadow (default, inferred) No rule grants it.
+            read /etc/shadow is denied: no rule grants it [landlock, rule default, inferred]
+            connect port 80 is denied [landlock, rule a.toml:3, kernel]
             2 processes outlived the command and were ended
             7 bytes of output were dropped, because they were read too slowly"]]
         .assert_eq(&notes(&outcome, lost).join("\n"));

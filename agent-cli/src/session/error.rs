@@ -29,6 +29,9 @@ pub enum SessionError {
     /// The daemon failed or refused.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// No command could run in this workspace.
+    #[error(transparent)]
+    Place(DaemonError),
     /// No such profile.
     #[error("there is no profile '{name}'; known profiles: {known}")]
     UnknownProfile {
@@ -63,10 +66,12 @@ impl SessionError {
             Self::Config(_)
             | Self::Workspace(_)
             | Self::Script(_)
-            | Self::UnknownProfile { .. } => ExitCode::Usage.code(),
+            | Self::UnknownProfile { .. }
+            | Self::Place(DaemonError::Refused { .. }) => ExitCode::Usage.code(),
             Self::Daemon(error) if error.is_usage() => ExitCode::Usage.code(),
             Self::Provider(_)
             | Self::Daemon(_)
+            | Self::Place(_)
             | Self::ProfileUnavailable { .. }
             | Self::Io { .. } => ExitCode::Error.code(),
         }

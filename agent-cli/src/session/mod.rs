@@ -120,6 +120,9 @@ impl Session {
             Ok(profile) => profile,
             Err(error) => return Err((error, daemon)),
         };
+        if let Err(error) = daemon.check(&place.sandbox).await {
+            return Err((SessionError::Place(error), daemon));
+        }
         let tools = match daemon.tools(scope).await {
             Ok(tools) => Arc::new(tools),
             Err(error) => return Err((error.into(), daemon)),

@@ -8,6 +8,11 @@ use super::{excerpt, neutral};
 const MAX_COMMAND_CHARS: usize = 4000;
 /// How much of a result is shown; the model reads all of it.
 const MAX_RESULT_CHARS: usize = 200;
+/// How much of a command is repeated.
+const MAX_REMINDER_CHARS: usize = 60;
+/// How many remarks are shown, and how much of each.
+const MAX_REMARKS: usize = 8;
+const MAX_REMARK_CHARS: usize = 400;
 
 /// The call as a line: `$ command`, or the tool's name and its input.
 #[must_use]
@@ -22,33 +27,36 @@ pub fn headline(call: &ToolCall) -> String {
     }
 }
 
-/// The first 200 characters of a result, and the bracketed remarks at its end that these do not reach:
-/// denials, exit codes and limits must be seen.
+/// The beginning of the call, to tell results apart.
+#[must_use]
+pub(super) fn reminder(call: &ToolCall) -> String {
+    let whole = headline(call);
+    let first = whole.lines().next().unwrap_or_default();
+    excerpt(first, MAX_REMINDER_CHARS)
+}
+
+/// The first 200 characters of a result, and the bracketed remarks at its end: denials, exit codes and limits
+/// must be seen however long the output is.
 #[must_use]
 pub(super) fn echo(text: &str) -> String {
     let clean = neutral(text.trim());
-    let shown = excerpt(&clean, MAX_RESULT_CHARS);
-    if shown == clean {
-        return shown;
-    }
-    let visible = shown.chars().count().saturating_sub(1);
-    let mut remarks: Vec<&str> = Vec::new();
-    for line in clean.lines().rev() {
-        if !(line.starts_with('[') && line.ends_with(']')) {
-            break;
-        }
-        remarks.push(line);
-    }
-    let remark_chars: usize = remarks
+    let lines: Vec<&str> = clean.lines().collect();
+    let remarks = lines
         .iter()
-        .map(|line| line.chars().count().saturating_add(1))
-        .sum();
-    let hidden = clean.chars().count().saturating_sub(remark_chars) >= visible;
-    if remarks.is_empty() || !hidden {
-        return shown;
-    }
-    remarks.reverse();
-    format!("{shown}\n{}", remarks.join("\n"))
+        .rev()
+        .take_while(|line| line.starts_with('[') && line.ends_with(']'))
+        .count();
+    let (output, remarks) = lines.split_at(lines.len().saturating_sub(remarks));
+    let output = excerpt(&output.join("\n"), MAX_RESULT_CHARS);
+    let remarks = remarks
+        .iter()
+        .take(MAX_REMARKS)
+        .map(|remark| excerpt(remark, MAX_REMARK_CHARS));
+    std::iter::once(output)
+        .filter(|output| !output.is_empty())
+        .chain(remarks)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[cfg(test)]
@@ -88,6 +96,8 @@ mod tests {
             ),
             (format!("{long}\n[exit code 1]\nx"), cut),
             ("x\n[exit code 1]".to_owned(), "x\n[exit code 1]".to_owned()),
+            ("[exit code 1]".to_owned(), "[exit code 1]".to_owned()),
+            (String::new(), String::new()),
         ] {
             assert_eq!(echo(&text), expected);
         }

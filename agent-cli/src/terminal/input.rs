@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use rustyline::{DefaultEditor, config::Configurer, error::ReadlineError};
+use rustyline::{
+    Editor, Helper, completion::Completer, config::Configurer, error::ReadlineError,
+    highlight::Highlighter, hint::Hinter, history::DefaultHistory, validate::Validator,
+};
 use tokio::sync::oneshot;
 
 use super::{Ink, Style};
@@ -68,10 +71,26 @@ impl Input {
     }
 }
 
+/// Does nothing but exist: the editor uses a coloured prompt only when it has a helper.
+struct Colours;
+
+impl Completer for Colours {
+    type Candidate = String;
+}
+impl Hinter for Colours {
+    type Hint = String;
+}
+impl Highlighter for Colours {}
+impl Validator for Colours {}
+impl Helper for Colours {}
+
+type LineEditor = Editor<Colours, DefaultHistory>;
+
 fn edit(inbox: &mpsc::Receiver<Job>, style: Style, history: Option<&Path>) {
-    let Ok(mut editor) = DefaultEditor::new() else {
+    let Ok(mut editor) = LineEditor::new() else {
         return read(inbox);
     };
+    editor.set_helper(Some(Colours));
     editor.set_auto_add_history(false);
     if let Some(path) = history {
         // A first session has no history, and a broken one is not worth an error.
@@ -93,7 +112,7 @@ fn edit(inbox: &mpsc::Receiver<Job>, style: Style, history: Option<&Path>) {
     }
 }
 
-fn remember(editor: &mut DefaultEditor, text: &str, history: Option<&Path>) {
+fn remember(editor: &mut LineEditor, text: &str, history: Option<&Path>) {
     if text.trim().is_empty() || !editor.add_history_entry(text).unwrap_or(false) {
         return;
     }

@@ -4,6 +4,7 @@
 mod call;
 mod input;
 mod neutral;
+mod page;
 mod screen;
 mod style;
 

@@ -3,10 +3,10 @@
 
 use std::{
     io::Write,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Ink, Neutraliser, Style, call};
+use super::{Ink, Neutraliser, Style, call, page::Page};
 use crate::{
     agent::{
         EndReason, TurnEnd,
@@ -28,32 +28,17 @@ pub enum Voice {
 pub struct Screen {
     style: Style,
     voice: Voice,
-    page: Mutex<Page>,
-}
-
-/// Where the cursor is and what is held back.
-struct Page {
-    out: Box<dyn Write + Send>,
-    clean: Neutraliser,
-    /// The last character written was not a line break.
-    mid_line: bool,
-    held: String,
+    page: Arc<Mutex<Page>>,
 }
 
 impl Screen {
     /// A screen on a stream.
     #[must_use]
     pub fn new(out: Box<dyn Write + Send>, style: Style, voice: Voice) -> Self {
-        let page = Page {
-            out,
-            clean: Neutraliser::default(),
-            mid_line: false,
-            held: String::new(),
-        };
         Self {
             style,
             voice,
-            page: Mutex::new(page),
+            page: Page::open(out, style),
         }
     }
 
@@ -71,30 +56,19 @@ impl Screen {
     }
 }
 
-impl Page {
-    fn write(&mut self, text: &str) {
-        if let Some(last) = text.chars().next_back() {
-            self.mid_line = last != '\n';
-            // See the head of this file.
-            drop(
-                self.out
-                    .write_all(text.as_bytes())
-                    .and_then(|()| self.out.flush()),
-            );
-        }
-    }
-
-    fn line(&mut self, text: &str) {
-        let start = if self.mid_line { "\n" } else { "" };
-        self.write(&format!("{start}{text}\n"));
-    }
-}
-
 impl Observer for Screen {
     fn request_started(&self) {
         self.with(|page| {
             page.clean = Neutraliser::default();
             page.held.clear();
+            page.busy();
+        });
+    }
+
+    fn tool_started(&self, _call: &ToolCall) {
+        self.with(|page| {
+            page.running = page.running.saturating_add(1);
+            page.busy();
         });
     }
 
@@ -109,13 +83,12 @@ impl Observer for Screen {
     }
 
     fn reply(&self, _reply: &Reply) {
-        if self.voice == Voice::Streamed {
-            self.with(|page| {
-                if page.mid_line {
-                    page.write("\n");
-                }
-            });
-        }
+        self.with(|page| {
+            page.idle();
+            if self.voice == Voice::Streamed && page.mid_line {
+                page.write("\n");
+            }
+        });
     }
 
     fn tool_call(&self, call: &ToolCall) {
@@ -124,11 +97,25 @@ impl Observer for Screen {
             if !held.trim().is_empty() {
                 page.line(held.trim());
             }
+            page.last_call.clone_from(&call.id);
         });
         self.line(Ink::Command, &call::headline(call));
     }
 
-    fn tool_result(&self, _call: &ToolCall, outcome: &ToolOutcome) {
+    fn tool_result(&self, call: &ToolCall, outcome: &ToolOutcome) {
+        let mut follows_its_command = true;
+        self.with(|page| {
+            follows_its_command = page.last_call == call.id;
+            page.last_call.clone_from(&call.id);
+            page.running = page.running.saturating_sub(1);
+            if page.running == 0 {
+                page.idle();
+            }
+        });
+        if !follows_its_command {
+            // Calls that run side by side end in any order.
+            self.line(Ink::Aside, &format!("of {}", call::reminder(call)));
+        }
         let ink = if outcome.is_error() {
             Ink::Failure
         } else {
@@ -161,6 +148,10 @@ impl Observer for Screen {
     }
 
     fn turn_end(&self, end: &TurnEnd) {
+        self.with(|page| {
+            page.running = 0;
+            page.idle();
+        });
         match (&end.reason, self.voice) {
             (EndReason::Failed { message, .. }, Voice::Streamed) => {
                 self.line(

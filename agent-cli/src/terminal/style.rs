@@ -50,6 +50,24 @@ impl Style {
             Self::Plain => text.to_owned(),
         }
     }
+
+    /// A clock at the start of the line, in whole seconds; nothing without colours.
+    #[must_use]
+    pub fn clock(self, seconds: u64) -> String {
+        match self {
+            Self::Colour => format!("\r\u{1b}[2m{seconds} s\u{1b}[0m\u{1b}[K"),
+            Self::Plain => String::new(),
+        }
+    }
+
+    /// Takes the clock away again.
+    #[must_use]
+    pub fn no_clock(self) -> &'static str {
+        match self {
+            Self::Colour => "\r\u{1b}[K",
+            Self::Plain => "",
+        }
+    }
 }
 
 #[cfg(test)]

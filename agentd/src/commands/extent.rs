@@ -129,7 +129,7 @@ impl<'a> Finder<'a> {
             ('\'', Open::Paren) => self.skip(self.rest().find('\'')),
             ('\'', Open::Brace) if !self.quoted() => self.skip(self.rest().find('\'')),
             ('#', Open::Paren) if starts_word(before) => {
-                let end = self.rest().find('\n').unwrap_or(self.rest().len());
+                let end = self.rest().find('\n').unwrap_or_else(|| self.rest().len());
                 self.at = self.at.saturating_add(end);
             }
             ('<', Open::Paren) => self.less(),

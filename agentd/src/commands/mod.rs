@@ -4,6 +4,7 @@
 //! wrappers, but it does not run it, so that what is only known at run time passes. The kernel is the
 //! boundary. Pure and bounded: no I/O, no panic, and time and stack that hostile input cannot choose.
 
+mod ansi_c;
 mod brace;
 mod cost;
 mod extent;
@@ -30,30 +31,30 @@ const PARSER_STACK_BYTES: usize = 64 * 1024 * 1024;
 /// What the blacklist says about a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct CommandVerdict {
+pub struct CommandVerdict {
     /// The first command that a rule refuses.
-    pub(crate) blocked: Option<Blocked>,
+    pub blocked: Option<Blocked>,
     /// Some of the script could not be parsed (too large, too deeply nested, or not bash as the parser
     /// knows it), so that only literal rules apply to that part. Nothing more is guessed: most scripts
     /// that do not parse do not run either, and the jail holds for all.
-    pub(crate) unparsable: bool,
+    pub unparsable: bool,
 }
 
 /// A refused command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Blocked {
+pub struct Blocked {
     /// The rule, as `file:line`.
-    pub(crate) rule: String,
+    pub rule: String,
     /// The part of the script that matched, without its wrappers.
-    pub(crate) matched: String,
+    pub matched: String,
     /// The reason given by the rule.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// Checks a script against the rules of a profile.
 ///
 /// May take some tens of milliseconds for a large script: not for an async thread.
-pub(crate) fn check(rules: &CommandRules, script: &[u8]) -> CommandVerdict {
+pub fn check(rules: &CommandRules, script: &[u8]) -> CommandVerdict {
     if let Some(rule) = rules.literals.iter().find(|rule| contains(script, rule)) {
         return CommandVerdict {
             blocked: Some(Blocked {

@@ -11,14 +11,14 @@ pub(super) fn spellings(word: &Word) -> Vec<String> {
         Some((label, path)) => (format!("{label}="), path),
         None => (String::new(), word.known.as_str()),
     };
-    if let Some(normal) = normal(path, word.complete) {
+    if let Some(normal) = normal(path, word) {
         spellings.push(format!("{label}{normal}"));
     }
     if word.glob
         && word.complete
         && let Some(directory) = whole_directory(path)
     {
-        let normal = normal(directory, true);
+        let normal = normal(directory, word);
         spellings.extend(normal.map(|normal| format!("{label}{normal}")));
     }
     spellings
@@ -37,13 +37,14 @@ pub(super) fn pattern(pattern: &str) -> String {
 }
 
 /// An absolute path, or one below home, without `//`, `/./`, `/../` and a slash at the end. `None` for
-/// other paths. When only the start of the path is known, its last component is left as it is.
-fn normal(path: &str, complete: bool) -> Option<String> {
+/// other paths. When only the start of the word is known, a slash at the end stays.
+fn normal(path: &str, word: &Word) -> Option<String> {
     let (root, rest) = match path.strip_prefix(HOME) {
         Some(rest) => (HOME.to_string(), rest),
         None => (String::new(), path),
     };
-    if !rest.starts_with('/') && !(rest.is_empty() && !root.is_empty()) {
+    let is_home = rest.is_empty() && !root.is_empty();
+    if !is_home && !rest.starts_with('/') {
         return None;
     }
     let mut parts: Vec<&str> = Vec::new();
@@ -56,7 +57,7 @@ fn normal(path: &str, complete: bool) -> Option<String> {
             other => parts.push(other),
         }
     }
-    let open_end = if !complete && rest.ends_with('/') && !parts.is_empty() {
+    let open_end = if !word.complete && rest.ends_with('/') && !parts.is_empty() {
         "/"
     } else {
         ""

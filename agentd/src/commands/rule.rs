@@ -79,20 +79,20 @@ fn any<'a>(
                 let pattern = path::pattern(pattern);
                 spellings
                     .iter()
-                    .any(|spelling| value_matches(spelling, word.complete, &pattern))
+                    .any(|spelling| value_matches(spelling, word, &pattern))
             };
             patterns.iter().any(matches) && !except.iter().any(matches)
         })
 }
 
-/// Compares a value, of which perhaps only the start is known. A trailing `*` matches any rest; only
+/// Compares a spelling of a word, of which perhaps only the start is known. A trailing `*` matches any rest; only
 /// the whole contents of the root or of home, `/*` and `~/*`, mean these globs themselves, since as
 /// patterns they would match every path.
-fn value_matches(value: &str, complete: bool, pattern: &str) -> bool {
+fn value_matches(spelling: &str, word: &Word, pattern: &str) -> bool {
     let whole = path::pattern("~/*");
     match pattern.strip_suffix('*') {
-        Some(start) if pattern != "/*" && pattern != whole => value.starts_with(start),
-        Some(_) | None => complete && value == pattern,
+        Some(start) if pattern != "/*" && pattern != whole => spelling.starts_with(start),
+        Some(_) | None => word.complete && spelling == pattern,
     }
 }
 

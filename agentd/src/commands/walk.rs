@@ -60,7 +60,7 @@ impl Walk<'_> {
             program
                 .complete_commands
                 .iter()
-                .for_each(|list| walk.list(list))
+                .for_each(|list| walk.list(list));
         });
     }
 
@@ -162,7 +162,7 @@ impl Walk<'_> {
                 self.test(right);
             }
             ast::ExtendedTestExpr::Not(inner) | ast::ExtendedTestExpr::Parenthesized(inner) => {
-                self.test(inner)
+                self.test(inner);
             }
             ast::ExtendedTestExpr::UnaryTest(_, operand) => self.word(operand),
             ast::ExtendedTestExpr::BinaryTest(_, left, right) => {
@@ -197,7 +197,11 @@ impl Walk<'_> {
         for item in prefix {
             match item {
                 ast::CommandPrefixOrSuffixItem::AssignmentWord(_, word) => self.word(word),
-                other => self.item(other, &mut parts),
+                ast::CommandPrefixOrSuffixItem::IoRedirect(_)
+                | ast::CommandPrefixOrSuffixItem::Word(_)
+                | ast::CommandPrefixOrSuffixItem::ProcessSubstitution(..) => {
+                    self.item(item, &mut parts);
+                }
             }
         }
         if let Some(name) = &simple.word_or_name {
@@ -238,7 +242,7 @@ impl Walk<'_> {
             }
             ast::IoRedirect::HereString(_, text) => {
                 self.word(text);
-                parts.input.push(Word::parse(&text.value).gist());
+                parts.input.push(Word::parse(&text.value).script);
             }
             ast::IoRedirect::HereDocument(_, document) => {
                 if document.requires_expansion {
@@ -272,7 +276,7 @@ impl Walk<'_> {
                 }
             }
             ast::IoFileRedirectTarget::ProcessSubstitution(_, subshell) => {
-                self.list(&subshell.list)
+                self.list(&subshell.list);
             }
             ast::IoFileRedirectTarget::Fd(_) => {}
         }

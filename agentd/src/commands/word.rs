@@ -1,7 +1,10 @@
 //! One word of the script: what is known of its value before the script runs, and the scripts nested
 //! in it. Quotes and escapes are removed; expansions are not performed, they end what is known.
 
-use super::extent::{self, Open};
+use super::{
+    ansi_c,
+    extent::{self, Open},
+};
 
 /// Stands for the home directory (`~`, `$HOME`) in a known text. A private-use character: a quoted
 /// tilde is a file name, and must not be taken for it.
@@ -19,6 +22,9 @@ pub(super) struct Word {
     pub(super) known: String,
     /// Value after the last expansion; empty without any.
     pub(super) ending: String,
+    /// The value as the text of a script, with a parameter in place of each expansion: it parses as the
+    /// value would, if the expansions hold no syntax.
+    pub(super) script: String,
     /// There is no expansion: `known` is the value.
     pub(super) complete: bool,
     /// There is an unquoted `*`, `?` or `[`, which bash may expand to file names.
@@ -44,31 +50,13 @@ impl Word {
         let mut reader = Reader::new(raw, 0);
         reader.home_at_start();
         reader.read(Quoting::Word);
-        reader.word.raw = raw.to_owned();
+        raw.clone_into(&mut reader.word.raw);
         reader.word
-    }
-
-    /// A word whose value is this text.
-    pub(super) fn literal(text: &str) -> Self {
-        Self {
-            raw: text.to_owned(),
-            known: text.to_owned(),
-            complete: true,
-            ..Self::default()
-        }
     }
 
     /// The value, when it is known in full.
     pub(super) fn value(&self) -> Option<&str> {
         self.complete.then_some(self.known.as_str())
-    }
-
-    /// The value with gaps, as far as it is known: good enough to parse as a script again.
-    pub(super) fn gist(&self) -> String {
-        if self.complete {
-            return self.known.clone();
-        }
-        format!("{}$_{}", self.known, self.ending)
     }
 }
 
@@ -120,6 +108,11 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, c: char) {
+        if c == HOME {
+            self.word.script.push_str("$HOME");
+        } else {
+            self.word.script.push(c);
+        }
         if self.word.complete {
             self.word.known.push(c);
         } else {
@@ -132,6 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown(&mut self) {
+        self.word.script.push_str("$_");
         self.word.complete = false;
         self.word.ending.clear();
     }
@@ -152,7 +146,7 @@ impl<'a> Reader<'a> {
             match (c, quoting) {
                 ('\\', _) => self.escape(quoting),
                 ('$', _) => self.dollar(quoting),
-                ('`', _) => self.backquote(),
+                ('`', _) => self.backquote(quoting),
                 ('\'', Quoting::Word) => {
                     let inside = self.take_to(self.rest.find('\''));
                     self.push_str(inside);
@@ -189,13 +183,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn backquote(&mut self) {
+    fn backquote(&mut self, quoting: Quoting) {
         let inside = self.take_to(extent::closing_backquote(self.rest));
         let mut script = String::with_capacity(inside.len());
         let mut chars = inside.chars().peekable();
         while let Some(c) = chars.next() {
             match (c, chars.peek()) {
-                ('\\', Some('`' | '\\' | '$' | '"')) => script.extend(chars.next()),
+                ('\\', Some('`' | '\\' | '$')) => script.extend(chars.next()),
+                ('\\', Some('"')) if quoting == Quoting::Double => script.extend(chars.next()),
                 (other, _) => script.push(other),
             }
         }
@@ -212,7 +207,7 @@ impl<'a> Reader<'a> {
             self.unknown();
         } else if quoting == Quoting::Word && self.eat("'") {
             let inside = self.take_to(extent::closing_ansi_quote(self.rest));
-            self.push_str(&ansi_c(inside));
+            self.push_str(&ansi_c::decode(inside));
         } else if quoting == Quoting::Word && self.eat("\"") {
             self.double_quotes();
         } else {
@@ -285,50 +280,4 @@ impl<'a> Reader<'a> {
             self.unknown();
         }
     }
-}
-
-/// Decodes the inside of `$'…'`.
-fn ansi_c(inside: &str) -> String {
-    let mut text = String::with_capacity(inside.len());
-    let mut rest = inside;
-    while let Some((before, after)) = rest.split_once('\\') {
-        text.push_str(before);
-        let mut chars = after.chars();
-        let kind = chars.next();
-        let after_kind = chars.as_str();
-        let (decoded, left) = match kind {
-            Some('x') => number(after_kind, 16, 2),
-            Some('u') => number(after_kind, 16, 4),
-            Some('U') => number(after_kind, 16, 8),
-            Some('0'..='7') => number(after, 8, 3),
-            Some('n') => (Some('\n'), after_kind),
-            Some('t') => (Some('\t'), after_kind),
-            Some('r') => (Some('\r'), after_kind),
-            Some('a') => (Some('\u{7}'), after_kind),
-            Some('b') => (Some('\u{8}'), after_kind),
-            Some('e' | 'E') => (Some('\u{1b}'), after_kind),
-            Some('f') => (Some('\u{c}'), after_kind),
-            Some('v') => (Some('\u{b}'), after_kind),
-            other => (other, after_kind),
-        };
-        text.extend(decoded);
-        rest = left;
-    }
-    text.push_str(rest);
-    text
-}
-
-/// A character by its number of at most `digits` digits, and what follows.
-fn number(text: &str, radix: u32, digits: usize) -> (Option<char>, &str) {
-    let end = text
-        .char_indices()
-        .take(digits)
-        .take_while(|(_, c)| c.is_digit(radix))
-        .last()
-        .map_or(0, |(at, c)| at.saturating_add(c.len_utf8()));
-    let (number, rest) = text.split_at_checked(end).unwrap_or((text, ""));
-    let decoded = u32::from_str_radix(number, radix)
-        .ok()
-        .and_then(char::from_u32);
-    (decoded, rest)
 }

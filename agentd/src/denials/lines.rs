@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::{MAX_SUSPECTS, Scene, suspect::{Access, Suspect}};
+use super::{
+    MAX_SUSPECTS, Scene,
+    suspect::{Access, Suspect},
+};
 
 /// Longest line that is looked at. Error messages are short; a longer line is data.
 const MAX_LINE: usize = 1024;

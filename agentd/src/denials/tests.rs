@@ -41,21 +41,77 @@ fn connect(host: &str, port: u16) -> Suspect {
 #[test]
 fn messages_of_real_programs_name_their_path_and_access() {
     let table: &[(&str, &str, Suspect)] = &[
-        ("cat /etc/shadow", "cat: /etc/shadow: Permission denied", read("/etc/shadow")),
-        ("cat /etc/shadow", "cat: /etc/shadow: No such file or directory", read("/etc/shadow")),
-        ("cat ../x/./s", "cat: ../x/./s: Permission denied", read("/x/s")),
+        (
+            "cat /etc/shadow",
+            "cat: /etc/shadow: Permission denied",
+            read("/etc/shadow"),
+        ),
+        (
+            "cat /etc/shadow",
+            "cat: /etc/shadow: No such file or directory",
+            read("/etc/shadow"),
+        ),
+        (
+            "cat ../x/./s",
+            "cat: ../x/./s: Permission denied",
+            read("/x/s"),
+        ),
         ("cat s", "cat: s: Permission denied", read("/w/s")),
-        ("ls /root", "ls: cannot open directory '/root': Permission denied", read("/root")),
-        ("ls /root", "ls: cannot access '/root': No such file or directory", read("/root")),
-        ("touch /etc/x", "touch: cannot touch '/etc/x': Read-only file system", create("/etc/x")),
-        ("touch /etc/x", "touch: cannot touch '/etc/x': Permission denied", create("/etc/x")),
-        ("mkdir /a", "mkdir: cannot create directory ‘/a’: Permission denied", create("/a")),
-        ("rm /a", "rm: cannot remove '/a': Operation not permitted", create("/a")),
-        ("echo x > /etc/y", "bash: line 1: /etc/y: Permission denied", create("/etc/y")),
-        ("echo x >>'/etc/y'", "bash: line 1: /etc/y: Permission denied", create("/etc/y")),
-        ("echo x > .git/config", "bash: line 3: .git/config: Read-only file system", create("/w/.git/config")),
-        ("echo x > .git/hooks/h", "bash: line 3: .git/hooks/h: Permission denied", create("/w/.git/hooks/h")),
-        ("echo x > /etc/yy; /etc/y", "bash: line 1: /etc/y: Permission denied", read("/etc/y")),
+        (
+            "ls /root",
+            "ls: cannot open directory '/root': Permission denied",
+            read("/root"),
+        ),
+        (
+            "ls /root",
+            "ls: cannot access '/root': No such file or directory",
+            read("/root"),
+        ),
+        (
+            "touch /etc/x",
+            "touch: cannot touch '/etc/x': Read-only file system",
+            create("/etc/x"),
+        ),
+        (
+            "touch /etc/x",
+            "touch: cannot touch '/etc/x': Permission denied",
+            create("/etc/x"),
+        ),
+        (
+            "mkdir /a",
+            "mkdir: cannot create directory ‘/a’: Permission denied",
+            create("/a"),
+        ),
+        (
+            "rm /a",
+            "rm: cannot remove '/a': Operation not permitted",
+            create("/a"),
+        ),
+        (
+            "echo x > /etc/y",
+            "bash: line 1: /etc/y: Permission denied",
+            create("/etc/y"),
+        ),
+        (
+            "echo x >>'/etc/y'",
+            "bash: line 1: /etc/y: Permission denied",
+            create("/etc/y"),
+        ),
+        (
+            "echo x > .git/config",
+            "bash: line 3: .git/config: Read-only file system",
+            create("/w/.git/config"),
+        ),
+        (
+            "echo x > .git/hooks/h",
+            "bash: line 3: .git/hooks/h: Permission denied",
+            create("/w/.git/hooks/h"),
+        ),
+        (
+            "echo x > /etc/yy; /etc/y",
+            "bash: line 1: /etc/y: Permission denied",
+            read("/etc/y"),
+        ),
         (
             "git config a b",
             "error: could not lock config file .git/config: Read-only file system",
@@ -81,7 +137,11 @@ fn messages_of_real_programs_name_their_path_and_access() {
             "bash: line 1: /dev/tcp/1.1.1.1/80: Network is unreachable",
             connect("1.1.1.1", 80),
         ),
-        ("curl x", "curl: (6) Could not resolve host: example.com", connect("example.com", 0)),
+        (
+            "curl x",
+            "curl: (6) Could not resolve host: example.com",
+            connect("example.com", 0),
+        ),
         (
             "curl x",
             "curl: (7) Failed to connect to 10.0.0.1 port 443 after 0 ms: Could not connect to server",
@@ -135,11 +195,24 @@ fn only_what_the_policy_refuses_is_a_denial_and_only_once() {
         text: "nothing grants it".to_owned(),
     };
     let suspects = [read("/a"), read("/b"), read("/b"), connect("h", 1)];
-    let verdicts = [verdict(true), verdict(false), verdict(false), verdict(false)];
+    let verdicts = [
+        verdict(true),
+        verdict(false),
+        verdict(false),
+        verdict(false),
+    ];
     let denials = judge(&suspects, &verdicts);
     let seen: Vec<_> = denials
         .iter()
-        .map(|d| (d.access, d.path.as_str(), d.port, d.layer.as_str(), d.rule.as_str()))
+        .map(|d| {
+            (
+                d.access,
+                d.path.as_str(),
+                d.port,
+                d.layer.as_str(),
+                d.rule.as_str(),
+            )
+        })
         .collect();
     assert_eq!(
         seen,

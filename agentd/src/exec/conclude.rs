@@ -75,7 +75,10 @@ pub(super) async fn conclude(job: &Job, ended: Ended, output_complete: bool) -> 
 fn notes(reason: ExitReason) -> Vec<String> {
     match reason {
         ExitReason::Lost => {
-            vec!["the process that kept the jail died, so how the command ended is unknown".to_owned()]
+            vec![
+                "the process that kept the jail died, so how the command ended is unknown"
+                    .to_owned(),
+            ]
         }
         ExitReason::Exited
         | ExitReason::Signaled
@@ -101,7 +104,9 @@ fn tripwire((path, rule): &(String, String)) -> Denial {
         layer: "tripwire".to_owned(),
         rule: rule.clone(),
         source: DenialSource::Kernel,
-        text: format!("{path} may not be created ({rule}); what the command made there was removed"),
+        text: format!(
+            "{path} may not be created ({rule}); what the command made there was removed"
+        ),
     }
 }
 

@@ -83,7 +83,11 @@ async fn blacklisted(job: &Job) -> Option<Blocked> {
     let profile = &job.spec.invocation.profile;
     let profiles = job.link.profiles();
     // An unknown profile is the launcher's to refuse.
-    let rules = profiles.iter().find(|p| p.name == *profile)?.commands.clone();
+    let rules = profiles
+        .iter()
+        .find(|p| p.name == *profile)?
+        .commands
+        .clone();
     let script = job.spec.blacklist_text();
     let checked =
         tokio::task::spawn_blocking(move || commands::check(&rules, &script).blocked).await;
@@ -203,7 +207,12 @@ impl Running {
             };
             match effect {
                 Effect::None => {}
-                Effect::Finish => tell(&job, &Request::Finish { exec: job.exec.key() }),
+                Effect::Finish => tell(
+                    &job,
+                    &Request::Finish {
+                        exec: job.exec.key(),
+                    },
+                ),
                 Effect::Stop(Stop { reason, grace_ms }) => tell(
                     &job,
                     &Request::Stop {

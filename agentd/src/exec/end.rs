@@ -195,19 +195,46 @@ mod tests {
         let table = [
             (Cause::Leader, LeaderStatus::Exited(0), ExitReason::Exited),
             (Cause::Leader, LeaderStatus::Exited(152), ExitReason::Exited),
-            (Cause::Leader, signaled(Signal::SIGSEGV), ExitReason::Signaled),
-            (Cause::Leader, signaled(Signal::SIGKILL), ExitReason::Signaled),
-            (Cause::Leader, signaled(Signal::SIGXCPU), ExitReason::CpuLimit),
-            (Cause::Leader, signaled(Signal::SIGXFSZ), ExitReason::DiskLimit),
-            (Cause::Leader, signaled(Signal::SIGSYS), ExitReason::SandboxKilled),
             (
                 Cause::Leader,
-                LeaderStatus::Signaled { signal: 40, core: false },
+                signaled(Signal::SIGSEGV),
+                ExitReason::Signaled,
+            ),
+            (
+                Cause::Leader,
+                signaled(Signal::SIGKILL),
+                ExitReason::Signaled,
+            ),
+            (
+                Cause::Leader,
+                signaled(Signal::SIGXCPU),
+                ExitReason::CpuLimit,
+            ),
+            (
+                Cause::Leader,
+                signaled(Signal::SIGXFSZ),
+                ExitReason::DiskLimit,
+            ),
+            (
+                Cause::Leader,
+                signaled(Signal::SIGSYS),
+                ExitReason::SandboxKilled,
+            ),
+            (
+                Cause::Leader,
+                LeaderStatus::Signaled {
+                    signal: 40,
+                    core: false,
+                },
                 ExitReason::Signaled,
             ),
             (Cause::Leader, LeaderStatus::Unknown, ExitReason::Lost),
             (Cause::Timeout, LeaderStatus::Exited(0), ExitReason::Timeout),
-            (Cause::Timeout, signaled(Signal::SIGKILL), ExitReason::Timeout),
+            (
+                Cause::Timeout,
+                signaled(Signal::SIGKILL),
+                ExitReason::Timeout,
+            ),
             (
                 Cause::Stopped(StopReason::Cancelled),
                 signaled(Signal::SIGTERM),

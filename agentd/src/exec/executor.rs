@@ -121,7 +121,10 @@ impl Executor {
                 exec.ended().await;
             }
         };
-        if tokio::time::timeout(kill_patience, rest_ended).await.is_err() {
+        if tokio::time::timeout(kill_patience, rest_ended)
+            .await
+            .is_err()
+        {
             tracing::warn!("some commands did not end in time; the launcher ends them with us");
         }
         Drained {

@@ -159,7 +159,9 @@ impl Log {
     /// A cursor that has read everything up to `after`, except that the terminal event is always read
     /// again: no reader ends without it.
     pub fn seek(&self, after: u64) -> Cursor {
-        let last = self.last_seq.saturating_sub(u64::from(self.exited.is_some()));
+        let last = self
+            .last_seq
+            .saturating_sub(u64::from(self.exited.is_some()));
         let after = after.min(last);
         let pinned = u64::from(self.started.is_some());
         let first = self.first_in_ring();
@@ -256,7 +258,9 @@ fn position_after<'r>(
     from: Offsets,
     events: impl Iterator<Item = &'r (Bytes, OutputStream)>,
 ) -> Offsets {
-    events.fold(from, |at, (data, stream)| at.advanced(*stream, len_u64(data)))
+    events.fold(from, |at, (data, stream)| {
+        at.advanced(*stream, len_u64(data))
+    })
 }
 
 fn cost_of(data: &Bytes) -> usize {

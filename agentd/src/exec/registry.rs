@@ -14,11 +14,7 @@ use agentd_sandbox::{
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::{
-    Exec, ExecId, ExecSpec,
-    handle::Control,
-    lifecycle::Stop,
-};
+use super::{Exec, ExecId, ExecSpec, handle::Control, lifecycle::Stop};
 
 /// Finished executions kept, in number: enough for every call of a long agent turn.
 const KEPT: usize = 256;
@@ -199,9 +195,7 @@ impl Inner {
         let mut finished: Vec<_> = self
             .execs
             .iter()
-            .filter_map(|(name, exec)| {
-                Some((exec.finished_at()?, exec.memory(), name.clone()))
-            })
+            .filter_map(|(name, exec)| Some((exec.finished_at()?, exec.memory(), name.clone())))
             .collect();
         finished.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
         let mut bytes = 0_usize;

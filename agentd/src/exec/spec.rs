@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use agentd_sandbox::{monitor::ExecKey, policy::{Invocation, Program}};
+use agentd_sandbox::{
+    monitor::ExecKey,
+    policy::{Invocation, Program},
+};
 use sha2::{Digest, Sha256};
 use tonic::codegen::Bytes;
 

@@ -40,7 +40,9 @@ where
 {
     let (ours, theirs) = Channel::<Request, Event>::pair().unwrap();
     let reading = Channel::<Event, Request>::from_fd(
-        std::os::fd::AsFd::as_fd(&theirs).try_clone_to_owned().unwrap(),
+        std::os::fd::AsFd::as_fd(&theirs)
+            .try_clone_to_owned()
+            .unwrap(),
     );
     let side = Side(Arc::new(Mutex::new(Some(theirs))));
     thread::spawn(move || {

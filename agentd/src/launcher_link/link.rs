@@ -32,7 +32,9 @@ pub enum LinkError {
     #[error("the launcher is gone; restart agentd")]
     Gone,
     /// The request is larger than a message.
-    #[error("a request of {0} bytes is larger than the {MAX_MESSAGE} that fit; put it into a script")]
+    #[error(
+        "a request of {0} bytes is larger than the {MAX_MESSAGE} that fit; put it into a script"
+    )]
     TooLarge(usize),
     /// The runtime does not take the socket.
     #[error("watch the launcher's socket")]
@@ -97,8 +99,7 @@ impl Socket {
             .as_fd()
             .try_clone_to_owned()
             .map_err(LinkError::Watch)?;
-        let readiness =
-            UnixDatagram::from_std(StdSocket::from(again)).map_err(LinkError::Watch)?;
+        let readiness = UnixDatagram::from_std(StdSocket::from(again)).map_err(LinkError::Watch)?;
         Ok(Self { channel, readiness })
     }
 }

@@ -153,7 +153,11 @@ mod tests {
         };
         assert_eq!(routes.deliver(failed.clone()), Ok(None));
         assert_eq!(route.try_recv(), Ok(failed.clone()));
-        assert_eq!(routes.deliver(failed), Ok(None), "unknown names are ignored");
+        assert_eq!(
+            routes.deliver(failed),
+            Ok(None),
+            "unknown names are ignored"
+        );
         assert!(route.try_recv().is_err());
     }
 

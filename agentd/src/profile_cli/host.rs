@@ -27,7 +27,7 @@ pub(super) enum ProfileCliError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A profile file.
-    #[error("profiles: {0}")]
+    #[error("the profiles cannot be used")]
     Profile(#[from] ProfileError),
     /// The profile does not exist, or the policy engine refuses the question.
     #[error(transparent)]
@@ -133,7 +133,7 @@ impl Surroundings {
         profile: &str,
         workspace: Option<&Path>,
     ) -> Result<(Invocation, HostFacts), ProfileCliError> {
-        let given = workspace.unwrap_or(Path::new("."));
+        let given = workspace.unwrap_or_else(|| Path::new("."));
         let failed = |source| ProfileCliError::Workspace {
             path: given.to_path_buf(),
             source,

@@ -14,10 +14,11 @@ pub use args::{AccessArg, ExplainArgs, ListArgs, ProfileCommand, ShowArgs};
 use crate::{exit::Exit, run::complain};
 
 /// Runs a subcommand: one answer on stdout, or one line on stderr.
+#[must_use]
 pub fn run(command: &ProfileCommand) -> Exit {
     let answer = match command {
         ProfileCommand::List(args) => {
-            host::open(&args.profile_dir).and_then(|host| report::list(&host, args))
+            host::open(&args.profile_dir).map(|host| report::list(&host, args))
         }
         ProfileCommand::Show(args) => {
             host::open(&args.profile_dir).and_then(|host| report::show(&host, args))

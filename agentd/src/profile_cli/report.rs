@@ -29,14 +29,14 @@ fn json_line(value: &Value) -> String {
 }
 
 /// `agentd profile list`
-pub(super) fn list(surroundings: &Surroundings, args: &ListArgs) -> Reply {
+pub(super) fn list(surroundings: &Surroundings, args: &ListArgs) -> Answer {
     let profiles: Vec<&Profile> = surroundings.catalogue.iter().collect();
     if args.json {
         let rows = profiles
             .iter()
             .map(|profile| summary(profile, surroundings))
             .collect();
-        return Ok(good(json_line(&Value::Array(rows))));
+        return good(json_line(&Value::Array(rows)));
     }
     let width = profiles
         .iter()
@@ -59,7 +59,7 @@ pub(super) fn list(surroundings: &Surroundings, args: &ListArgs) -> Reply {
         );
         line(&mut text, format_args!("{:width$}  {state}", ""));
     }
-    Ok(good(text))
+    good(text)
 }
 
 fn summary(profile: &Profile, surroundings: &Surroundings) -> Value {
@@ -131,7 +131,8 @@ pub(super) fn explain(surroundings: &Surroundings, args: &ExplainArgs) -> Reply 
         };
         let word = if verdict.allowed { "allowed" } else { "denied" };
         let mut text = String::new();
-        line(&mut text, format_args!("{word}: {}", verdict.text));
+        line(&mut text, format_args!("{word}"));
+        line(&mut text, format_args!("why:    {}", verdict.text));
         line(&mut text, format_args!("rule:   {}", verdict.rule));
         line(&mut text, format_args!("layers: {layers}"));
         line(&mut text, format_args!("tier:   {}", policy.tier));
@@ -172,5 +173,5 @@ fn query(args: &ExplainArgs) -> Result<Query, ProfileCliError> {
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a string does not fail.
-    drop(writeln!(text, "{arguments}"));
+    writeln!(text, "{arguments}").unwrap_or_default();
 }

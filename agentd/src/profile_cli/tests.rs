@@ -66,7 +66,7 @@ fn ask(tier: Tier, words: &[&str]) -> Result<Answer, ProfileCliError> {
     let surroundings = surroundings(tier);
     let words = std::iter::once("profile").chain(words.iter().copied());
     match Line::try_parse_from(words).unwrap().command {
-        ProfileCommand::List(args) => report::list(&surroundings, &args),
+        ProfileCommand::List(args) => Ok(report::list(&surroundings, &args)),
         ProfileCommand::Show(args) => report::show(&surroundings, &args),
         ProfileCommand::Explain(args) => report::explain(&surroundings, &args),
     }
@@ -307,4 +307,61 @@ fn show_prints_places_and_with_a_workspace_the_policy() {
         .text;
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["tier"], "rootless");
+}
+
+#[test]
+fn the_shipped_blacklist_blocks_what_it_means_and_nothing_else() {
+    let catalogue = Catalogue::load(&[]).unwrap();
+    let rules = &catalogue.get("workspace").unwrap().commands;
+    let blocked = |script: &str| crate::commands::check(rules, script.as_bytes()).blocked;
+    for script in [
+        "sudo true",
+        "su -c id",
+        "rm -fr /",
+        "rm -r -f /*",
+        "rm --recursive ~",
+        "rm -rf \"$HOME\"",
+        "rm -rf /usr/..",
+        "rm -rf /etc/*",
+        "rm -rf /home",
+        "env reboot",
+        "/sbin/reboot",
+        "init 6",
+        "systemctl --no-wall poweroff",
+        "mkfs.ext4 /dev/sda1",
+        "dd if=/dev/zero of=/dev/sda bs=1M",
+        "echo x > /dev/sda",
+        "echo x 2>/dev/sda",
+        ":(){ :|:& };:",
+        "bash -c 'sudo x'",
+        "echo $(doas x)",
+    ] {
+        let found = blocked(script).unwrap_or_else(|| panic!("{script} was let through"));
+        assert!(
+            found.rule.starts_with("base.toml:"),
+            "{script}: {}",
+            found.rule
+        );
+        assert!(found.reason.len() > 20, "{script}: {}", found.reason);
+    }
+    for script in [
+        "ls 2>/dev/null",
+        "rm -rf /tmp/x",
+        "rm -rf target /usr/local/share/mine ~/x",
+        "rm /etc",
+        "grep reboot log",
+        "echo sudo",
+        "git commit -m 'remove sudo'",
+        "systemctl status ssh",
+        "init-project 6",
+        "dd if=/dev/zero of=/dev/null count=1",
+        "dd if=/dev/zero of=out bs=1M count=1",
+        "echo x >/dev/stderr; echo y >/dev/tty; echo z >/dev/shm/z; echo >/dev/fd/3",
+        "exec 3<>/dev/tcp/localhost/80",
+        "head -c1 </dev/urandom",
+        "man shutdown",
+        "python3 -c 'print(\"rm -rf /\")'",
+    ] {
+        assert_eq!(blocked(script), None, "{script}");
+    }
 }

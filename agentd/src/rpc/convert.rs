@@ -120,7 +120,9 @@ pub(super) fn script(script: Bytes) -> Result<Bytes, Problem> {
 fn arguments(argv: pb::Argv) -> Result<Vec<Vec<u8>>, Problem> {
     let words = argv.argv;
     if words.first().is_none_or(|program| program.is_empty()) {
-        return Err(Problem::invalid("'argv' needs a program as its first element"));
+        return Err(Problem::invalid(
+            "'argv' needs a program as its first element",
+        ));
     }
     if words.len() > MAX_ARGS {
         return Err(Problem::invalid(format!(
@@ -190,12 +192,9 @@ fn working_directory(text: &str, workspace: &Path) -> Result<Option<PathBuf>, Pr
 }
 
 fn environment(env: pb::EnvSpec) -> Result<(BTreeMap<String, String>, Vec<String>), Problem> {
-    let bytes = env
-        .set
-        .iter()
-        .fold(0_usize, |sum, (name, value)| {
-            sum.saturating_add(name.len()).saturating_add(value.len())
-        });
+    let bytes = env.set.iter().fold(0_usize, |sum, (name, value)| {
+        sum.saturating_add(name.len()).saturating_add(value.len())
+    });
     if bytes > MAX_ENV_BYTES {
         return Err(Problem::invalid(format!(
             "'env.set' has {bytes} bytes, the most is {MAX_ENV_BYTES}"
@@ -261,8 +260,11 @@ fn millis(field: &str, value: Option<prost_types::Duration>) -> Result<Option<u6
 
 /// A duration that is not negative.
 pub(super) fn duration(field: &str, value: prost_types::Duration) -> Result<Duration, Problem> {
-    Duration::try_from(value)
-        .or_else(|_| Err(Problem::invalid(format!("'{field}' is not a duration, or negative"))))
+    Duration::try_from(value).or_else(|_| {
+        Err(Problem::invalid(format!(
+            "'{field}' is not a duration, or negative"
+        )))
+    })
 }
 
 fn disconnect(policy: Option<pb::DisconnectPolicy>) -> Result<Disconnect, Problem> {

@@ -24,7 +24,11 @@ const DEFAULT_PAGE: usize = 100;
 pub(super) struct Execs(pub(super) Arc<Daemon>);
 
 impl Execs {
-    fn spec<T>(&self, request: &Request<T>, spec: Option<pb::ExecSpec>) -> Result<ExecSpec, Problem> {
+    fn spec<T>(
+        &self,
+        request: &Request<T>,
+        spec: Option<pb::ExecSpec>,
+    ) -> Result<ExecSpec, Problem> {
         let asker = self.0.asker(request)?;
         let spec = spec.ok_or_else(|| Problem::invalid("'spec' is required"))?;
         convert::exec_spec(spec, asker)
@@ -64,7 +68,11 @@ impl ExecService for Execs {
         let wire = request.get_mut().spec.take();
         let spec = self.spec(&request, wire)?;
         let (exec, created) = self.0.executor.submit(spec).map_err(Problem::from)?;
-        self.0.executor.started(&exec).await.map_err(Problem::from)?;
+        self.0
+            .executor
+            .started(&exec)
+            .await
+            .map_err(Problem::from)?;
         Ok(Response::new(pb::StartResponse {
             exec: Some(self.wire(&exec)),
             created,
@@ -138,10 +146,7 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let page = Page::of(request.get_ref())?;
         let execs = self.0.executor.registry().list(caller);
-        let mut matching = execs
-            .iter()
-            .filter(|exec| page.matches(exec))
-            .peekable();
+        let mut matching = execs.iter().filter(|exec| page.matches(exec)).peekable();
         let mut found: Vec<&Arc<Exec>> = Vec::new();
         while found.len() < page.size
             && let Some(exec) = matching.next()
@@ -151,7 +156,9 @@ impl ExecService for Execs {
         let more = matching.peek().is_some();
         let last = found.last().filter(|_| more);
         Ok(Response::new(pb::ListExecsResponse {
-            next_page_token: last.map(|exec| exec.key().0.to_string()).unwrap_or_default(),
+            next_page_token: last
+                .map(|exec| exec.key().0.to_string())
+                .unwrap_or_default(),
             execs: found.iter().map(|exec| self.wire(exec)).collect(),
         }))
     }
@@ -239,12 +246,15 @@ impl Page {
         };
         let after = match ask.page_token.as_str() {
             "" => 0,
-            token => token.parse().or_else(|_| {
-                Err(Problem::invalid("'page_token' is not one of this daemon's"))
-            })?,
+            token => token
+                .parse()
+                .or_else(|_| Err(Problem::invalid("'page_token' is not one of this daemon's")))?,
         };
-        let state = pb::ExecState::try_from(ask.state)
-            .or_else(|_| Err(Problem::invalid("'state' is not a state that this daemon knows")))?;
+        let state = pb::ExecState::try_from(ask.state).or_else(|_| {
+            Err(Problem::invalid(
+                "'state' is not a state that this daemon knows",
+            ))
+        })?;
         Ok(Self {
             size,
             after,

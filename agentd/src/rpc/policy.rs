@@ -104,7 +104,9 @@ impl PolicyService for Policies {
 fn query(query: Option<pb::explain_request::Query>) -> Result<Query, Problem> {
     use pb::explain_request::Query as Wire;
     match query {
-        None => Err(Problem::invalid("'query' is required: a path, 'connect' or 'syscall'")),
+        None => Err(Problem::invalid(
+            "'query' is required: a path, 'connect' or 'syscall'",
+        )),
         Some(Wire::Path(path)) => Ok(Query::Path {
             access: access(path.access())?,
             path: convert::absolute("path", &path.path)?,
@@ -126,9 +128,9 @@ fn query(query: Option<pb::explain_request::Query>) -> Result<Query, Problem> {
 
 fn access(access: pb::PathAccess) -> Result<PathAccess, Problem> {
     match access {
-        pb::PathAccess::Unspecified => {
-            Err(Problem::invalid("'access' is required: read, write, execute or create"))
-        }
+        pb::PathAccess::Unspecified => Err(Problem::invalid(
+            "'access' is required: read, write, execute or create",
+        )),
         pb::PathAccess::Read => Ok(PathAccess::Read),
         pb::PathAccess::Write => Ok(PathAccess::Write),
         pb::PathAccess::Execute => Ok(PathAccess::Exec),
@@ -147,7 +149,10 @@ mod tests {
         let connect = |text: &str| query(Some(Wire::Connect(text.to_owned())));
         assert_eq!(
             connect("[::1]:80"),
-            Ok(Query::Connect { host: "::1".to_owned(), port: 80 })
+            Ok(Query::Connect {
+                host: "::1".to_owned(),
+                port: 80
+            })
         );
         assert!(connect("host").is_err());
         assert!(connect("host:99999").is_err());
@@ -162,7 +167,10 @@ mod tests {
         assert!(path("x", pb::PathAccess::Read).is_err());
         assert_eq!(
             path("/x", pb::PathAccess::Execute),
-            Ok(Query::Path { path: "/x".into(), access: PathAccess::Exec })
+            Ok(Query::Path {
+                path: "/x".into(),
+                access: PathAccess::Exec
+            })
         );
     }
 }

@@ -87,7 +87,8 @@ impl Problem {
 
     /// The execution runs, and the call is for finished ones.
     pub(super) fn still_running(id: &str) -> Self {
-        let message = format!("execution '{id}' is still running; terminate it first or set 'force'");
+        let message =
+            format!("execution '{id}' is still running; terminate it first or set 'force'");
         Self::new(Code::FailedPrecondition, "EXEC_RUNNING", message)
     }
 
@@ -123,9 +124,7 @@ impl From<Refusal> for Problem {
 impl From<AdmitError> for Problem {
     fn from(error: AdmitError) -> Self {
         let (code, reason, retry) = match &error {
-            AdmitError::Conflict(_) => {
-                (Code::AlreadyExists, "EXEC_ID_CONFLICT", Retry::Useless)
-            }
+            AdmitError::Conflict(_) => (Code::AlreadyExists, "EXEC_ID_CONFLICT", Retry::Useless),
             AdmitError::Full(_) => (Code::ResourceExhausted, "LIMIT_EXECS", Retry::Later),
             AdmitError::Draining => (Code::Unavailable, "DRAINING", Retry::Later),
         };
@@ -143,7 +142,11 @@ impl From<NotStarted> for Problem {
             NotStarted::TooLarge(_) => Self::invalid(error.to_string()),
             NotStarted::Resources(_) => Self {
                 retry: Retry::Later,
-                ..Self::new(Code::ResourceExhausted, "LIMIT_RESOURCES", error.to_string())
+                ..Self::new(
+                    Code::ResourceExhausted,
+                    "LIMIT_RESOURCES",
+                    error.to_string(),
+                )
             },
             NotStarted::LauncherGone => launcher_gone(),
         }
@@ -273,7 +276,10 @@ mod tests {
         let text = String::new;
         vec![
             (
-                Refusal::UnknownProfile { name: "x".to_owned(), known: text() },
+                Refusal::UnknownProfile {
+                    name: "x".to_owned(),
+                    known: text(),
+                },
                 Code::InvalidArgument,
                 "PROFILE_UNKNOWN",
             ),
@@ -297,11 +303,18 @@ mod tests {
                 "SANDBOX_UNAVAILABLE",
             ),
             (
-                Refusal::BadWorkspace { path: "/".into(), reason: text() },
+                Refusal::BadWorkspace {
+                    path: "/".into(),
+                    reason: text(),
+                },
                 Code::InvalidArgument,
                 "WORKSPACE_REFUSED",
             ),
-            (Refusal::Malformed(text()), Code::InvalidArgument, "INVALID_REQUEST"),
+            (
+                Refusal::Malformed(text()),
+                Code::InvalidArgument,
+                "INVALID_REQUEST",
+            ),
         ]
     }
 
@@ -323,12 +336,21 @@ mod tests {
         };
         assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
         let info = ErrorInfo::decode(info.value.as_slice()).unwrap();
-        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("LIMIT_EXECS", "agentd"));
+        assert_eq!(
+            (info.reason.as_str(), info.domain.as_str()),
+            ("LIMIT_EXECS", "agentd")
+        );
         let retry = RetryInfo::decode(retry.value.as_slice()).unwrap();
         assert_eq!(retry.retry_delay.unwrap().seconds, RETRY_AFTER_SECONDS);
 
         let id = ExecId::parse("a").unwrap();
         let conflict: Status = Problem::from(AdmitError::Conflict(id)).into();
-        assert_eq!(RichStatus::decode(conflict.details()).unwrap().details.len(), 1);
+        assert_eq!(
+            RichStatus::decode(conflict.details())
+                .unwrap()
+                .details
+                .len(),
+            1
+        );
     }
 }

@@ -51,10 +51,13 @@ fn bash_input(json: &str) -> Result<BashInput, Problem> {
             json.len()
         )));
     }
-    let input: BashInput = serde_json::from_str(json)
-        .map_err(|error| Problem::invalid(format!("the input of '{BASH}' is not valid: {error}")))?;
+    let input: BashInput = serde_json::from_str(json).map_err(|error| {
+        Problem::invalid(format!("the input of '{BASH}' is not valid: {error}"))
+    })?;
     if input.timeout_ms == Some(0) {
-        return Err(Problem::invalid("'timeout_ms' is 0; leave it out for the default"));
+        return Err(Problem::invalid(
+            "'timeout_ms' is 0; leave it out for the default",
+        ));
     }
     Ok(input)
 }
@@ -84,7 +87,10 @@ fn spec_of(call: pb::CallToolRequest, asker: Asker<'_>) -> Result<ExecSpec, Prob
     let mut spec = convert::exec_spec(wire, asker)?;
     // The shorter of what the model and what the client ask for.
     let limits = &mut spec.invocation.limits;
-    limits.timeout_ms = [limits.timeout_ms, input.timeout_ms].into_iter().flatten().min();
+    limits.timeout_ms = [limits.timeout_ms, input.timeout_ms]
+        .into_iter()
+        .flatten()
+        .min();
     Ok(spec)
 }
 
@@ -114,7 +120,11 @@ impl ToolService for Tools {
         let spec = spec_of(call, self.0.asker(&request)?)?;
         let (exec, _) = self.0.executor.submit(spec).map_err(Problem::from)?;
         let reader = Reader::new(&exec, 0);
-        self.0.executor.started(&exec).await.map_err(Problem::from)?;
+        self.0
+            .executor
+            .started(&exec)
+            .await
+            .map_err(Problem::from)?;
         let encode = |id: &str, item| pb::CallToolResponse {
             message: Some(Message::Event(encode::item(id, item))),
         };
@@ -161,7 +171,10 @@ mod tests {
     fn a_call_becomes_a_script_with_the_shorter_timeout() {
         let mut ask = call(r#"{"command":"echo \"hi\"","timeout_ms":5000}"#);
         ask.limits = Some(pb::LimitRequest {
-            timeout: Some(prost_types::Duration { seconds: 3, nanos: 0 }),
+            timeout: Some(prost_types::Duration {
+                seconds: 3,
+                nanos: 0,
+            }),
             ..pb::LimitRequest::default()
         });
         let spec = spec_of(ask, ASKER).unwrap();
@@ -183,10 +196,19 @@ mod tests {
             (r#"{"command":"x","timeout_ms":-1}"#, "-1"),
         ] {
             let problem = spec_of(call(input), ASKER).unwrap_err();
-            assert!(problem.message().contains(word), "{input}: {}", problem.message());
+            assert!(
+                problem.message().contains(word),
+                "{input}: {}",
+                problem.message()
+            );
         }
         let mut other = call("{}");
         other.name = "python".to_owned();
-        assert!(spec_of(other, ASKER).unwrap_err().message().contains("known tools: bash"));
+        assert!(
+            spec_of(other, ASKER)
+                .unwrap_err()
+                .message()
+                .contains("known tools: bash")
+        );
     }
 }

@@ -49,7 +49,11 @@ fn render(exec: &Exec, end: &ExitResult) -> Rendered {
 fn outcome(exec: &Exec, end: &ExitResult) -> Outcome {
     Outcome {
         leftover: end.leftover,
-        denials: end.denials.iter().map(|denial| denial.text.clone()).collect(),
+        denials: end
+            .denials
+            .iter()
+            .map(|denial| denial.text.clone())
+            .collect(),
         notes: end.notes.clone(),
         ..Outcome::new(ending(exec, end))
     }
@@ -82,9 +86,11 @@ fn ending(exec: &Exec, end: &ExitResult) -> Ending {
 }
 
 fn setup(end: &ExitResult) -> Ending {
-    end.setup.as_ref().map_or(Ending::Lost, |failure| Ending::SetupFailed {
-        stage: failure.stage.clone(),
-        errno_name: encode::errno_name(failure.errno),
-        detail: failure.detail.clone(),
-    })
+    end.setup
+        .as_ref()
+        .map_or(Ending::Lost, |failure| Ending::SetupFailed {
+            stage: failure.stage.clone(),
+            errno_name: encode::errno_name(failure.errno),
+            detail: failure.detail.clone(),
+        })
 }

@@ -77,9 +77,6 @@ fn admit(
 }
 
 /// The one connection of an embedded daemon. Its peer is whoever started us, so there is no list.
-pub(super) fn inherited(
-    stream: StdStream,
-    permit: OwnedSemaphorePermit,
-) -> io::Result<Connection> {
+pub(super) fn inherited(stream: StdStream, permit: OwnedSemaphorePermit) -> io::Result<Connection> {
     Connection::accept(UnixStream::from_std(stream)?, permit)
 }

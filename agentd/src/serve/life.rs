@@ -77,7 +77,7 @@ pub(super) async fn live(
     let drained = executor.drain(Duration::ZERO, DRAIN_PATIENCE).await;
     tracing::info!(ended = drained.terminated, "stopping");
     // An error means that the server is gone already.
-    drop(stop.send(()));
+    stop.send(()).unwrap_or(());
     drop(tokio::time::timeout(CLOSE_PATIENCE, server).await);
     match reason {
         Reason::Told | Reason::ConnectionClosed => Ok(()),

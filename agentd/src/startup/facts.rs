@@ -15,7 +15,8 @@ pub fn identity() -> Identity {
         format!("{:x}-{:x}", now.as_nanos(), std::process::id())
     });
     let host = nix::unistd::gethostname().unwrap_or_default();
-    let kernel = nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
+    let kernel =
+        nix::sys::utsname::uname().map(|name| name.release().to_string_lossy().into_owned());
     Identity {
         boot_id: boot_id.trim().to_owned(),
         instance_id: format!("{}-{}", host.to_string_lossy(), std::process::id()),

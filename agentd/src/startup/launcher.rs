@@ -65,6 +65,8 @@ pub struct LauncherCommand {
     pub program: Option<PathBuf>,
     /// Directories with further profiles.
     pub profile_dirs: Vec<PathBuf>,
+    /// Paths of our own, such as the sockets, which no workspace may contain.
+    pub state_dirs: Vec<PathBuf>,
     /// Variables of our environment that profiles may pass on.
     pub pass: Vec<(String, String)>,
 }
@@ -152,7 +154,11 @@ impl LauncherCommand {
             .pass
             .iter()
             .flat_map(|(name, value)| ["--pass".into(), format!("{name}={value}").into()]);
-        dirs.chain(pass).collect()
+        let state = self
+            .state_dirs
+            .iter()
+            .flat_map(|dir| ["--state-dir".into(), dir.clone().into_os_string()]);
+        dirs.chain(state).chain(pass).collect()
     }
 }
 
@@ -231,9 +237,15 @@ mod tests {
         let (host, profiles) = greet(&[ready(2), profile(), profile()]).unwrap();
         assert_eq!((host.tier, profiles.len()), (Tier::Rootless, 2));
         assert!(matches!(greet(&[]), Err(BootError::Ended)));
-        assert!(matches!(greet(&[ready(2), profile()]), Err(BootError::Ended)));
+        assert!(matches!(
+            greet(&[ready(2), profile()]),
+            Err(BootError::Ended)
+        ));
         assert!(matches!(greet(&[profile()]), Err(BootError::OtherVersion)));
-        assert!(matches!(greet(&[ready(1), ready(1)]), Err(BootError::OtherVersion)));
+        assert!(matches!(
+            greet(&[ready(1), ready(1)]),
+            Err(BootError::OtherVersion)
+        ));
     }
 
     #[test]
@@ -241,12 +253,20 @@ mod tests {
         let command = LauncherCommand {
             program: None,
             profile_dirs: vec!["/a".into(), "/b c".into()],
+            state_dirs: vec!["/run/agentd".into()],
             pass: vec![("TZ".to_owned(), "UTC=x".to_owned())],
         };
-        assert_eq!(
-            command.arguments(),
-            ["--profile-dir", "/a", "--profile-dir", "/b c", "--pass", "TZ=UTC=x"]
-        );
+        let expected = [
+            "--profile-dir",
+            "/a",
+            "--profile-dir",
+            "/b c",
+            "--state-dir",
+            "/run/agentd",
+            "--pass",
+            "TZ=UTC=x",
+        ];
+        assert_eq!(command.arguments(), expected);
     }
 
     #[test]

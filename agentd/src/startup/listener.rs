@@ -37,7 +37,9 @@ pub enum ListenError {
         source: io::Error,
     },
     /// Standard input is not a connected Unix socket.
-    #[error("--embedded needs a connected Unix stream socket on standard input; agent-cli gives one")]
+    #[error(
+        "--embedded needs a connected Unix stream socket on standard input; agent-cli gives one"
+    )]
     NotConnected(#[source] io::Error),
 }
 
@@ -103,9 +105,7 @@ impl Listening {
         }
         std::fs::set_permissions(path, Permissions::from_mode(socket_mode))
             .map_err(step("set the mode of"))?;
-        listener
-            .set_nonblocking(true)
-            .map_err(step("set up"))?;
+        listener.set_nonblocking(true).map_err(step("set up"))?;
         Ok(Self {
             listener,
             path: path.to_owned(),
@@ -215,10 +215,16 @@ mod tests {
         let temp = TempDir::new("living");
         let path = temp.0.join("agentd.sock");
         let _living = Listening::bind(&path, PRIVATE).unwrap();
-        assert!(matches!(Listening::bind(&path, PRIVATE), Err(ListenError::InUse(_))));
+        assert!(matches!(
+            Listening::bind(&path, PRIVATE),
+            Err(ListenError::InUse(_))
+        ));
         let file = temp.0.join("file");
         std::fs::write(&file, "precious").unwrap();
-        assert!(matches!(Listening::bind(&file, PRIVATE), Err(ListenError::NotASocket(_))));
+        assert!(matches!(
+            Listening::bind(&file, PRIVATE),
+            Err(ListenError::NotASocket(_))
+        ));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     }
 }

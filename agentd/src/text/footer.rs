@@ -40,7 +40,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 fn leftover(who: &str) -> String {
     format!(
-        "[{who} killed when the command ended; use a background command for servers and other long-running programs]"
+        "[{who} killed when the command ended; nothing started with & outlives its command]"
     )
 }
 

@@ -19,39 +19,39 @@ use crate::commands::Blocked;
 /// Output is the interleaving of stdout and stderr as it arrived: `head`, then `dropped_bytes` bytes
 /// that are no longer held, then `tail`. With nothing dropped, head and tail are contiguous.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Finished<'a> {
+pub struct Finished<'a> {
     /// First bytes of the output.
-    pub(crate) head: &'a [u8],
+    pub head: &'a [u8],
     /// Bytes between head and tail that are no longer held; exact.
-    pub(crate) dropped_bytes: u64,
+    pub dropped_bytes: u64,
     /// Last bytes of the output.
-    pub(crate) tail: &'a [u8],
+    pub tail: &'a [u8],
     /// Where the model can read all of the output, as the end of a sentence ("in /tmp/out.txt").
     /// `None` when nowhere.
-    pub(crate) full_output: Option<&'a str>,
+    pub full_output: Option<&'a str>,
     /// How it ended.
-    pub(crate) outcome: &'a Outcome,
+    pub outcome: &'a Outcome,
 }
 
 /// How a command ended, with everything else that the model has to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// The end itself.
-    pub(crate) ending: Ending,
+    pub ending: Ending,
     /// Processes that outlived the command and were killed.
-    pub(crate) leftover: u32,
+    pub leftover: u32,
     /// What the jail refused, a sentence each, without brackets.
-    pub(crate) denials: Vec<String>,
+    pub denials: Vec<String>,
     /// The new working directory, if the command changed it.
-    pub(crate) cwd_changed: Option<String>,
+    pub cwd_changed: Option<String>,
     /// Further remarks, a sentence each, without brackets.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
     /// An outcome with nothing beside the end to tell.
     #[must_use]
-    pub(crate) fn new(ending: Ending) -> Self {
+    pub fn new(ending: Ending) -> Self {
         Self {
             ending,
             leftover: 0,
@@ -64,7 +64,7 @@ impl Outcome {
 
 /// The end of a command that was not refused by the blacklist (for that see [`blocked`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// It returned this exit code.
     Exited(i32),
     /// A signal ended it that the daemon did not send.
@@ -110,19 +110,19 @@ pub(crate) enum Ending {
 /// The text for the model, with counts of what was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub(crate) struct Rendered {
+pub struct Rendered {
     /// Valid UTF-8 without control characters except newline and tab: at most [`cut::MAX_OUTPUT_CHARS`]
     /// characters of output and a bounded number of lines about it.
-    pub(crate) text: String,
+    pub text: String,
     /// Characters of the cleaned output that were left out. Bytes that were no longer held are not
     /// among them.
-    pub(crate) omitted_chars: u64,
+    pub omitted_chars: u64,
     /// Lines of the cleaned output that were left out, wholly or in part.
-    pub(crate) omitted_lines: u64,
+    pub omitted_lines: u64,
 }
 
 /// Tells a finished command: its output, cleaned and bounded, then a line for each thing to know.
-pub(crate) fn render(finished: &Finished<'_>) -> Rendered {
+pub fn render(finished: &Finished<'_>) -> Rendered {
     let parts = decode::decode(finished.head, finished.tail, finished.dropped_bytes);
     let cut = cut::fit(&parts, finished.full_output);
     let lines = footer::lines(finished.outcome);
@@ -146,7 +146,7 @@ pub(crate) fn render(finished: &Finished<'_>) -> Rendered {
 
 /// Tells a command that the blacklist refused. Nothing of it ran.
 #[must_use]
-pub(crate) fn blocked(blocked: &Blocked) -> String {
+pub fn blocked(blocked: &Blocked) -> String {
     format!(
         "Error: Dangerous command blocked\n[matched: {}]\n[reason: {}]\n[rule: {}; nothing of the command was run]",
         footer::one_line(&blocked.matched),
@@ -158,7 +158,7 @@ pub(crate) fn blocked(blocked: &Blocked) -> String {
 /// Makes foreign text safe to show as one line: no terminal escape sequences, no control characters,
 /// no bidirectional overrides; line breaks and tabs become spaces. The length is not bounded.
 #[must_use]
-pub(crate) fn neutralise(text: &str) -> String {
+pub fn neutralise(text: &str) -> String {
     terminal::clean(text, terminal::Redraw::Ignore)
         .chars()
         .filter(|c| !terminal::reorders_text(*c))

@@ -2,13 +2,14 @@
 //!
 //! T3: run as root. T2: run without privilege. T1: run without privilege where no user namespace can
 //! be made. The last one is made honestly, by the kernel's own limit: a user namespace in which
-//! `max_user_namespaces` is 0, entered by a process that then gives up every capability. Root maps all
+//! `max_user_namespaces` is 0, entered by processes that then give up every capability. Root maps all
 //! ids one to one, so that owners of files look the same inside.
 
 use std::{
     env,
     ffi::OsStr,
-    process::{Command, Stdio},
+    io::{BufRead, BufReader},
+    process::{ChildStdin, Command, Stdio},
     sync::OnceLock,
 };
 
@@ -28,30 +29,65 @@ pub enum Mode {
     Nested,
 }
 
-/// As root: `$0` is the uid, the rest the command. A grandchild writes the maps, so that the command
-/// inherits no child; the process id stays the same through every `exec`.
-const NESTED_AS_ROOT: &str = r#"
+/// Makes the namespace of T1 and stays in it until standard input closes; `ready` says that it stands.
+/// A grandchild writes the maps from outside, where the right to do so is.
+const MAKE_AS_ROOT: &str = r#"
 here=$(readlink /proc/self/ns/user)
-( (
+(
   exec </dev/null >/dev/null 2>&1
   while [ "$(readlink "/proc/$$/ns/user")" = "$here" ]; do :; done
   echo '0 0 4294967295' >"/proc/$$/gid_map"
   echo '0 0 4294967295' >"/proc/$$/uid_map"
-) & )
+) &
 exec unshare --user bash -c '
   until [ -n "$(cat /proc/self/uid_map)" ]; do :; done
-  exec bash -c '\''
-    echo 0 >/proc/sys/user/max_user_namespaces
-    exec setpriv --reuid "$0" --regid "$0" --clear-groups --bounding-set=-all \
-      --inh-caps=-all --ambient-caps=-all -- "$@"'\'' "$0" "$@"' "$0" "$@"
+  exec bash -c "echo 0 >/proc/sys/user/max_user_namespaces; echo ready; exec cat"'
 "#;
 
 /// Without privilege only the own id can be mapped; everybody else's files look like nobody's.
-const NESTED_AS_USER: &str = r#"
+const MAKE_AS_USER: &str = r#"
 exec unshare --user --map-user="$(id -u)" --map-group="$(id -g)" --keep-caps bash -c '
-  echo 0 >/proc/sys/user/max_user_namespaces
-  exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all -- "$@"' nested "$@"
+  echo 0 >/proc/sys/user/max_user_namespaces; echo ready; exec cat'
 "#;
+
+/// The process that holds the namespace of T1. All of T1's processes share it, as they would on a real
+/// host; it ends when the test process, which holds its input, ends.
+struct Holder {
+    pid: String,
+    _input: ChildStdin,
+}
+
+fn holder() -> Result<&'static str, String> {
+    static HOLDER: OnceLock<Result<Holder, String>> = OnceLock::new();
+    let made = HOLDER.get_or_init(|| {
+        let script = if geteuid().is_root() {
+            MAKE_AS_ROOT
+        } else {
+            MAKE_AS_USER
+        };
+        let mut command = Command::new("bash");
+        command
+            .args(["-euc", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let output = child.stdout.take().ok_or("no output")?;
+        let mut line = String::new();
+        BufReader::new(output)
+            .read_line(&mut line)
+            .map_err(|error| error.to_string())?;
+        if line != "ready\n" {
+            return Err("a user namespace without further ones cannot be made".to_owned());
+        }
+        Ok(Holder {
+            pid: child.id().to_string(),
+            _input: child.stdin.take().ok_or("no input")?,
+        })
+    });
+    made.as_ref()
+        .map(|holder| holder.pid.as_str())
+        .map_err(Clone::clone)
+}
 
 impl Mode {
     /// All kinds of host.
@@ -79,23 +115,42 @@ impl Mode {
     pub fn command(self, program: &OsStr) -> Command {
         let root = geteuid().is_root();
         let uid = self.uid().to_string();
+        let user = [
+            "setpriv",
+            "--reuid",
+            &uid,
+            "--regid",
+            &uid,
+            "--clear-groups",
+        ];
         let mut words: Vec<&str> = Vec::new();
+        if self == Self::Nested {
+            let pid = holder().expect("only possible kinds of host are used");
+            words.extend([
+                "nsenter",
+                "--preserve-credentials",
+                "--user",
+                "--target",
+                pid,
+                "--",
+            ]);
+        }
         match self {
             Self::Root => {}
-            Self::Rootless if root => {
+            Self::Rootless if root => words.extend(user),
+            Self::Nested if root => {
+                words.extend(user);
                 words.extend([
-                    "setpriv",
-                    "--reuid",
-                    &uid,
-                    "--regid",
-                    &uid,
-                    "--clear-groups",
-                    "--",
+                    "--bounding-set=-all",
+                    "--inh-caps=-all",
+                    "--ambient-caps=-all",
                 ]);
             }
-            Self::Rootless => {}
-            Self::Nested if root => words.extend(["bash", "-euc", NESTED_AS_ROOT, &uid]),
-            Self::Nested => words.extend(["bash", "-euc", NESTED_AS_USER, "nested"]),
+            // Entering as oneself, the first `exec` takes every capability away.
+            Self::Rootless | Self::Nested => {}
+        }
+        if root && self != Self::Root {
+            words.push("--");
         }
         let Some((first, rest)) = words.split_first() else {
             return Command::new(program);
@@ -125,9 +180,8 @@ impl Mode {
             Self::Root => Ok(()),
             Self::Rootless if unshare(self) => Ok(()),
             Self::Rootless => Err("user namespaces are not available".to_owned()),
-            Self::Nested if !runs(self) => {
-                Err("the host without namespaces cannot be made".to_owned())
-            }
+            Self::Nested if holder().is_err() => holder().map(drop),
+            Self::Nested if !runs(self) => Err("nsenter or setpriv fails".to_owned()),
             Self::Nested if unshare(self) => Err("user namespaces can still be made".to_owned()),
             Self::Nested => Ok(()),
         }

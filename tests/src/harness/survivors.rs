@@ -30,6 +30,15 @@ pub fn processes_with(word: &str) -> Vec<Process> {
         .collect()
 }
 
+/// Whether a process runs; one that only waits to be reaped by its parent does not.
+pub fn is_running(pid: i32) -> bool {
+    let stat = read(pid, "stat");
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, after)| after.chars().next());
+    state.is_some_and(|letter| !matches!(letter, 'Z' | 'X'))
+}
+
 /// Children of a process.
 pub fn children_of(parent: i32) -> Vec<Process> {
     all()

@@ -30,10 +30,7 @@ fn dangerous_commands_are_blocked_with_rule_and_reason() {
         }
         let human = world.cli(["exec", "--", "sudo true"]).run();
         human.expect_code(126);
-        assert!(
-            human.stderr.contains("Dangerous command blocked"),
-            "{human:?}"
-        );
+        human.expect_one_line(&["blocked", "sudo", "base.toml:"]);
     });
 }
 

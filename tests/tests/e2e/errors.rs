@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use agentd_tests::harness::{Mode, World, binaries, in_every_mode};
+use nix::unistd::{Uid, User};
 
 fn world() -> World {
     World::new(*Mode::possible().first().expect("some kind of host"))
@@ -104,11 +105,13 @@ fn a_workspace_that_cannot_be_one_is_refused() {
             ended.expect_code(125).expect_one_line(&[bad]);
             assert_eq!(ended.stdout, "");
         }
-        let home = world.home.to_string_lossy().into_owned();
-        let ended = world
-            .cli(["--workspace", &home, "exec", "--", "echo ran"])
-            .run();
-        ended.expect_code(125).expect_one_line(&["workspace"]);
+        // The home is that of the password file, whatever $HOME says.
+        let user = User::from_uid(Uid::from_raw(mode.uid())).expect("the password file");
+        let home = user.map_or_else(|| "/".into(), |user| user.dir);
+        let words = ["exec", "--", "echo ran"];
+        let at_home = world.cli(["--workspace"]).args([home]).args(words).run();
+        at_home.expect_code(125).expect_one_line(&["workspace"]);
+        assert_eq!(at_home.stdout, "");
     });
 }
 

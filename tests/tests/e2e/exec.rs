@@ -223,7 +223,7 @@ fn normal_work_still_works() {
 echo '#!/bin/sh' > run.sh; echo 'echo ran' >> run.sh; chmod +x run.sh; ./run.sh
 mkdir -p a/b; echo text > a/b/c; grep -r text a; mv a z; rm -r z
 x=$(mktemp); echo tmp > "$x"; cat "$x"; rm "$x"
-ls / >/dev/null; ls /usr/bin >/dev/null; head -c 4 /dev/urandom | wc -c
+ls /usr/bin >/dev/null; head -c 4 /dev/urandom | wc -c
 git --version >/dev/null; git init -q repo; cd repo; git status --short
 seq 3 | xargs -P 2 -n 1 echo | sort | tail -1
 (sleep 0.1; echo background) & wait

@@ -65,8 +65,20 @@ fn running_a_command_leaves_no_trace_on_the_host() {
             names
         };
         let before = tree(&world);
+        let private_directories = || {
+            let entries = fs::read_dir(std::env::temp_dir()).expect("the temporary directory");
+            let names = entries.flatten().map(|entry| entry.file_name());
+            let ours = |name: &std::ffi::OsString| {
+                let name = name.to_string_lossy();
+                name.contains("agentd") && !name.starts_with("agentd-test")
+            };
+            names
+                .filter(ours)
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        let before_private = private_directories();
         world
-            .exec(&[], "true; ls -a >/dev/null; echo x > /tmp/gone")
+            .exec(&[], "true; ls -a >/dev/null; echo x > \"$TMPDIR/gone\"")
             .run()
             .expect_code(0);
         assert_eq!(tree(&world), before);
@@ -76,9 +88,10 @@ fn running_a_command_leaves_no_trace_on_the_host() {
             "the home was touched"
         );
         assert_eq!(mounts(), mounts_before);
-        assert!(
-            !std::path::Path::new("/tmp/gone").exists(),
-            "/tmp is not private"
+        assert_eq!(
+            private_directories(),
+            before_private,
+            "a private directory is left"
         );
     });
 }

@@ -7,7 +7,12 @@ use serde_json::Value;
 fn check_and_doctor_tell_tier_and_landlock() {
     in_every_mode(|mode| {
         let world = World::new(mode);
-        let check = world.agentd(["check"]).run();
+        // The default place of the socket is part of what is checked.
+        let runtime = world.home.to_string_lossy().into_owned();
+        let check = world
+            .agentd(["check"])
+            .env("XDG_RUNTIME_DIR", &runtime)
+            .run();
         check.expect_code(0);
         assert!(check.stdout.contains(mode.tier()), "{check:?}");
         let doctor = world.agentd(["doctor", "--json"]).run();

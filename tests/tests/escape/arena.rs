@@ -124,10 +124,16 @@ impl Arena {
         ];
         let ended = self.daemon.cli(&places.world, &words).run();
         let place = format!("{} ({}) under {profile}", case.id, case.name);
-        let Ok(answer) = serde_json::from_str::<Value>(&ended.stdout) else {
-            return Err(format!("{place}: no result: {ended:?}"));
-        };
         let achieved = (case.after)(&places);
+        let Ok(answer) = serde_json::from_str::<Value>(&ended.stdout) else {
+            let nothing_ran = ended.code == 125 && ended.stderr.lines().count() == 1;
+            return match (&achieved, case.refused_by.contains(&"SETUP") && nothing_ran) {
+                (Ok(()), true) => Ok(()),
+                _ => Err(format!(
+                    "{place}: no result: {ended:?}, afterwards {achieved:?}"
+                )),
+            };
+        };
         let verdict = verdict(case, &answer);
         match (&verdict, &achieved) {
             (Ok(()), Ok(())) => Ok(()),
@@ -265,9 +271,18 @@ fn verdict(case: &Case, answer: &Value) -> Result<(), String> {
     match words.as_slice() {
         ["REFUSED", why] if case.refused_by.contains(why) => Ok(()),
         ["REFUSED", why] => Err(format!("refused by {why}, expected {:?}", case.refused_by)),
+        ["DONE"] if case.undone_afterwards && names_the_tripwire(answer) => Ok(()),
         ["DONE"] => Err("the attack succeeded".to_owned()),
         other => Err(format!("the probe says nothing: {other:?}")),
     }
+}
+
+fn names_the_tripwire(answer: &Value) -> bool {
+    let denials = answer["denials"].as_array();
+    denials
+        .into_iter()
+        .flatten()
+        .any(|denial| denial["layer"] == "tripwire")
 }
 
 fn brief(answer: &Value) -> String {

@@ -41,12 +41,16 @@ pub(crate) struct Case {
     pub(crate) attack: &'static str,
     /// Bash before the probe, in the control only.
     pub(crate) before_control: &'static str,
-    /// Errno names (or words given to `refused`) that count as the jail's answer.
+    /// Errno names (or words given to `refused`) that count as the jail's answer; `SETUP` is a refusal
+    /// to start anything at all.
     pub(crate) refused_by: &'static [&'static str],
     /// Control.
     pub(crate) control: Control,
     /// Answer of the tier without namespaces.
     pub(crate) nested: Nested,
+    /// The attack may seem to succeed inside when its effect is undone afterwards and the result says so
+    /// by a denial of the tripwire.
+    pub(crate) undone_afterwards: bool,
     /// Prepares the host before each run.
     pub(crate) prepare: fn(&Places),
     /// Looks at the host after a run inside; an error says what the attack achieved.
@@ -65,6 +69,7 @@ impl Case {
             refused_by: &["EACCES", "ENOENT"],
             control: Control::Always,
             nested: Nested::Holds,
+            undone_afterwards: false,
             prepare: |_| {},
             after: target_is_unchanged,
         }
@@ -79,6 +84,12 @@ impl Case {
     /// What the tier without namespaces may lack.
     pub(crate) const fn nested_may_lack(mut self, layers: &'static [&'static str]) -> Self {
         self.nested = Nested::MayLack(layers);
+        self
+    }
+
+    /// The tripwire may undo the effect.
+    pub(crate) const fn undone_afterwards(mut self) -> Self {
+        self.undone_afterwards = true;
         self
     }
 

@@ -8,7 +8,9 @@ use crate::{
     judge,
 };
 
-const CARVED: &[&str] = &["EROFS", "EACCES", "EPERM", "EBUSY", "EXDEV", "ENOENT"];
+const CARVED: &[&str] = &[
+    "SETUP", "EROFS", "EACCES", "EPERM", "EBUSY", "EXDEV", "ENOENT",
+];
 /// Without mounts nothing can be carved out of a directory that may be written.
 const MOUNTS: &[&str] = &["mount-namespace", "own-root", "tripwire"];
 
@@ -124,6 +126,7 @@ with open('.git/hooks/pre-commit', 'w') as file:
     .prepare(bare_repository)
     .refused_by(CARVED)
     .nested_may_lack(MOUNTS)
+    .undone_afterwards()
     .after(no_hook_appeared),
     Case::new(
         "16b",
@@ -135,6 +138,7 @@ with open('.git/hooks/pre-commit', 'w') as file:
     )
     .refused_by(CARVED)
     .nested_may_lack(MOUNTS)
+    .undone_afterwards()
     .after(no_hook_appeared),
     Case::new(
         "18",

@@ -151,7 +151,8 @@ except OSError:
 kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
-address = libc.mmap(None, 4096, mmap.PROT_READ, kind, fd, 0)
+rights = mmap.PROT_READ | (mmap.PROT_WRITE if shared else 0)
+address = libc.mmap(None, 4096, rights, kind, fd, 0)
 with open('/proc/self/mem', 'r+b', buffering=0) as memory:
     memory.seek(address)
     memory.write(b'changed')

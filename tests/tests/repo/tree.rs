@@ -16,7 +16,9 @@ pub(crate) struct Text {
 impl Text {
     /// Whether this is code of the test crate, or a test module beside the code it tests.
     pub(crate) fn is_test(&self) -> bool {
-        self.path.starts_with("tests/") || self.path.ends_with("/tests.rs")
+        ["tests/", "/tests/", "/tests.rs", "_tests.rs"]
+            .iter()
+            .any(|mark| self.path.contains(mark))
     }
 }
 

@@ -5,7 +5,10 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{DEFAULT, Verdict};
-use crate::policy::{Exposure, FsRule, Layer, PathAccess, Policy, Tier};
+use crate::{
+    plan::{EMPTY_DIR, EMPTY_FILE, SCRIPT},
+    policy::{Exposure, FsRule, Layer, PathAccess, Policy, Tier},
+};
 
 pub(super) fn verdict(policy: &Policy, path: &Path, access: PathAccess) -> Verdict {
     let path = absolute(&policy.cwd, path);
@@ -100,6 +103,14 @@ fn own_root(
     (wanted, landlock): (Decision<'_>, Decision<'_>),
 ) -> Verdict {
     let mut layers = vec![Layer::OwnRoot, Layer::Landlock];
+    if access == PathAccess::Read && is_made_by_jail(path) {
+        return Verdict {
+            allowed: true,
+            rule: DEFAULT.to_owned(),
+            layers,
+            text: format!("{} is the jail's own and can be read", path.display()),
+        };
+    }
     if access == PathAccess::Read && wanted.rule.is_none() {
         let below = policy
             .fs
@@ -144,6 +155,13 @@ fn own_root(
         layers,
         text: text(policy, path, access, wanted),
     }
+}
+
+/// The script of the command and the empty things behind masks.
+fn is_made_by_jail(path: &Path) -> bool {
+    ["/run", SCRIPT, EMPTY_DIR, EMPTY_FILE]
+        .iter()
+        .any(|made| path == Path::new(made))
 }
 
 fn nested(

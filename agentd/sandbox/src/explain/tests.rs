@@ -74,6 +74,9 @@ fn paths_are_answered_by_the_longest_rule() {
         ("/home/dev", "r"),
         ("/etc", "r"),
         ("/srv", ""),
+        ("/run", "r"),
+        ("/run/script", "r"),
+        ("/run/docker.sock", ""),
         ("src/main.rs", "rwxc"),
     ] {
         assert_eq!(letters(&policy, path), expected, "{path}");

@@ -135,6 +135,8 @@ pub(crate) struct Lifecycle {
     too_long: bool,
     /// A stop that came before the program was executed.
     early_stop: Option<(StopReason, Option<u64>)>,
+    /// The leader's end, when it was noticed before the start.
+    early_leader: Option<LeaderStatus>,
 }
 
 impl Lifecycle {
@@ -155,6 +157,7 @@ impl Lifecycle {
             failed: false,
             too_long: false,
             early_stop: None,
+            early_leader: None,
         }
     }
 
@@ -220,6 +223,9 @@ impl Lifecycle {
             until: now.after(self.timeout_ms),
         };
         let mut actions = vec![Action::AnnounceStart];
+        if let Some(status) = self.early_leader.take() {
+            actions.extend(self.leader_exited(now, status));
+        }
         if let Some(stop) = self.early_stop.take() {
             actions.extend(self.stop(now, stop));
         }
@@ -228,6 +234,12 @@ impl Lifecycle {
 
     fn leader_exited(&mut self, now: Millis, status: LeaderStatus) -> Vec<Action> {
         self.status = status;
+        if self.is_setting_up() {
+            // A short command can be over before its start was noticed; and the leader of a set-up that
+            // failed ends too, which is nobody's business.
+            self.early_leader = Some(status);
+            return Vec::new();
+        }
         if matches!(self.phase, Phase::Running { .. }) {
             self.phase = Phase::Lingering {
                 until: now.after(LINGER_LIMIT_MS),

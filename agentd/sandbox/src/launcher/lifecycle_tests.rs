@@ -89,6 +89,28 @@ fn a_stop_before_the_start_is_kept() {
 }
 
 #[test]
+fn a_leader_that_ends_before_its_start_was_noticed_is_announced_after_it() {
+    let mut life = Lifecycle::new(Millis(0), (1_000, 200), Tier::Rootless);
+    assert_eq!(life.step(Millis(1), Input::LeaderExited(EXITED)), []);
+    let actions = life.step(Millis(1), Input::Executed);
+    assert_eq!(
+        actions,
+        [Action::AnnounceStart, Action::AnnounceLeader(EXITED)]
+    );
+    assert_eq!(life.step(Millis(2), Input::Finish), [Action::Kill]);
+}
+
+#[test]
+fn the_leader_of_a_failed_set_up_is_not_announced() {
+    let mut life = Lifecycle::new(Millis(0), (1_000, 200), Tier::Rootless);
+    assert_eq!(life.step(Millis(1), Input::SetupFailed), []);
+    let status = LeaderStatus::Exited(125);
+    assert_eq!(life.step(Millis(1), Input::LeaderExited(status)), []);
+    let end = life.step(Millis(2), Input::InitGone);
+    assert_eq!(end, [Action::AnnounceFailure { too_long: false }]);
+}
+
+#[test]
 fn a_set_up_that_hangs_is_ended_and_reported() {
     let mut life = Lifecycle::new(Millis(0), (1_000, 200), Tier::Rootless);
     let deadline = life.deadline().unwrap();

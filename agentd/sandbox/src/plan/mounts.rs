@@ -279,6 +279,7 @@ impl Builder {
                 Exposure::Deny,
                 Ground::ReadOnly | Ground::Writable,
             ) => {
+                self.pin_ancestors(&rule.path, mapped);
                 self.steps.push(MountStep::Mask {
                     path: rule.path.clone(),
                     optional: false,
@@ -299,6 +300,34 @@ impl Builder {
         }
     }
 
+    /// Mounts every directory between a writable mount and a carve-out of it over itself. A mount point
+    /// cannot be renamed or removed: without this, `mv .git x; mkdir -p .git/hooks` would leave the
+    /// protected directory behind and make an unprotected one in its place.
+    fn pin_ancestors(&mut self, path: &Path, Mapped(mapped): Mapped) {
+        let root = self
+            .ground
+            .iter()
+            .filter(|(mounted, _)| path.starts_with(mounted));
+        let root = root.max_by_key(|(mounted, _)| mounted.components().count());
+        let Some((root, Ground::Writable)) = root.cloned() else {
+            return;
+        };
+        let mut between: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|ancestor| **ancestor != *root)
+            .collect();
+        between.reverse();
+        for ancestor in between {
+            self.steps.push(MountStep::Bind {
+                path: ancestor.to_owned(),
+                mode: BindMode::Writable,
+                mapped,
+            });
+            self.ground.push((ancestor.to_owned(), Ground::Writable));
+        }
+    }
+
     fn parents(&mut self, path: &Path) {
         if let Some(parent) = path.parent()
             && self.ground_of(parent) == Ground::Own
@@ -309,6 +338,9 @@ impl Builder {
 
     fn bind(&mut self, rule: &FsRule, kind: &Kind, how: (BindMode, Mapped)) {
         let (mode, Mapped(mapped)) = how;
+        if mode == BindMode::ReadOnly {
+            self.pin_ancestors(&rule.path, Mapped(mapped));
+        }
         // On a mounted path the place exists already: it is the same path on the host.
         if self.ground_of(&rule.path) == Ground::Own {
             self.parents(&rule.path);

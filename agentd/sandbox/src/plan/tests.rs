@@ -111,6 +111,14 @@ fn a_carve_out_is_mounted_over_its_writable_parent() {
 }
 
 #[test]
+fn the_directories_above_a_carve_out_are_pinned_so_that_they_cannot_be_renamed() {
+    let plan = Plan::compile(&policy(Tier::Rootless), &survey());
+    let pin = position(&plan, &bind("/tmp/ws/.git", BindMode::Writable));
+    assert!(position(&plan, &bind("/tmp/ws", BindMode::Writable)) < pin);
+    assert!(pin < position(&plan, &bind("/tmp/ws/.git/hooks", BindMode::ReadOnly)));
+}
+
+#[test]
 fn a_workspace_below_tmp_comes_after_the_private_tmp() {
     let plan = Plan::compile(&policy(Tier::Rootless), &survey());
     let tmpfs = MountStep::Tmpfs {

@@ -1,6 +1,9 @@
 //! Which guarantees are absent although the profile would use them, and what that means in practice.
 
-use super::{Degradation, HostFacts, Identity, Layer, NetMode, Policy, Tier};
+use super::{Degradation, Exposure, HostFacts, Identity, Layer, NetMode, Policy, Tier};
+
+/// Most carve-outs named in one text.
+const MOST_NAMES: usize = 16;
 
 /// Everything that is absent, in the order of the layers.
 pub(super) fn list(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
@@ -62,17 +65,20 @@ fn nested(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
             "the host's cgroup paths are visible",
         ),
     ];
-    if policy
-        .fs
-        .rules
-        .iter()
-        .any(|rule| policy.fs.is_carve_out(rule))
-    {
-        degraded.push(missing(
-            Layer::OwnRoot,
-            "protected paths inside writable directories (`readonly` and `deny` rules such as \
-             .git/hooks) can be changed; only new ones are removed again after the command",
-        ));
+    let names = |exposure| carve_outs(policy, exposure);
+    if let Some(names) = names(Exposure::Readonly) {
+        let text = format!(
+            "read-only paths inside writable directories ({names}) can be changed; only new ones are \
+             removed again after the command"
+        );
+        degraded.push(missing(Layer::OwnRoot, &text));
+    }
+    if let Some(names) = names(Exposure::Deny) {
+        let text = format!(
+            "hidden paths inside granted directories ({names}) are not hidden: what holds for the \
+             directory holds for them"
+        );
+        degraded.push(missing(Layer::OwnRoot, &text));
     }
     if policy.net == NetMode::None {
         degraded.push(missing(
@@ -83,6 +89,26 @@ fn nested(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
     }
     degraded.extend(landlock(facts));
     degraded
+}
+
+/// The carve-outs of one kind, as many as a person reads.
+fn carve_outs(policy: &Policy, exposure: Exposure) -> Option<String> {
+    let mut names: Vec<String> = policy
+        .fs
+        .rules
+        .iter()
+        .filter(|rule| rule.exposure == exposure && policy.fs.is_carve_out(rule))
+        .map(|rule| {
+            let inside = rule.path.strip_prefix(&policy.workspace);
+            inside.unwrap_or(&rule.path).display().to_string()
+        })
+        .collect();
+    let hidden = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    if hidden > 0 {
+        names.push(format!("{hidden} more"));
+    }
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// What older Landlock versions leave open, where nothing else closes it.

@@ -4,6 +4,7 @@ mod blocked;
 mod hostile;
 mod passed;
 mod rules;
+mod shipped;
 
 use agentd_sandbox::profile::{CommandRule, CommandRules, LiteralRule};
 

@@ -120,6 +120,7 @@ const PASSED: &[&str] = &[
     "test -f x && echo y || echo z",
     "make -j4 2>&1 | tee build.log",
     "cargo test -- --nocapture",
+    "x=`echo \"a\" | sed \"s/\\\"//\"`",
     "cd \"$(git rev-parse --show-toplevel)\" && ls",
     "while read -r line; do echo \"$line\"; done < file",
     "diff <(sort a) <(sort b)",

@@ -75,7 +75,11 @@ fn a_held_pipe_costs_one_quiet_window() {
     assert_eq!(scene.at(109, Input::Tick), Effect::None);
     assert_eq!(scene.at(110, Input::Tick), Effect::Finish);
     assert_eq!(scene.at(120, Input::Ended), Effect::None);
-    assert_eq!(scene.deadline(), Some(220), "then the end of file is waited for, briefly");
+    assert_eq!(
+        scene.deadline(),
+        Some(220),
+        "then the end of file is waited for, briefly"
+    );
     assert_eq!(scene.at(121, Input::EndOfFile), Effect::None);
     let complete = Effect::Complete {
         output_complete: true,
@@ -91,7 +95,11 @@ fn output_starts_the_quiet_window_anew_up_to_a_cap() {
         assert_eq!(scene.at(millis, Input::Output(1)), Effect::None, "{millis}");
     }
     assert_eq!(scene.deadline(), Some(2000));
-    assert_eq!(scene.at(2000, Input::Output(1)), Effect::Finish, "even without a tick");
+    assert_eq!(
+        scene.at(2000, Input::Output(1)),
+        Effect::Finish,
+        "even without a tick"
+    );
 }
 
 #[test]
@@ -115,7 +123,10 @@ fn silence_ends_a_command_with_an_idle_timeout_once() {
     assert_eq!(scene.at(400, Input::Output(1)), Effect::None);
     assert_eq!(scene.deadline(), Some(900));
     assert_eq!(scene.at(899, Input::Tick), Effect::None);
-    assert_eq!(scene.at(900, Input::Tick), Effect::Stop(stop(StopReason::IdleTimeout)));
+    assert_eq!(
+        scene.at(900, Input::Tick),
+        Effect::Stop(stop(StopReason::IdleTimeout))
+    );
     assert_eq!(scene.at(5000, Input::Tick), Effect::None);
     assert_eq!(scene.deadline(), None);
 }
@@ -146,10 +157,17 @@ fn a_command_without_readers_lives_for_its_grace() {
     assert_eq!(scene.deadline(), None);
     assert_eq!(scene.at(100, Input::Readers(0)), Effect::None);
     assert_eq!(scene.deadline(), Some(1100));
-    assert_eq!(scene.at(1000, Input::Readers(1)), Effect::None, "it came back in time");
+    assert_eq!(
+        scene.at(1000, Input::Readers(1)),
+        Effect::None,
+        "it came back in time"
+    );
     assert_eq!(scene.deadline(), None);
     assert_eq!(scene.at(2000, Input::Readers(0)), Effect::None);
-    assert_eq!(scene.at(3000, Input::Tick), Effect::Stop(stop(StopReason::Disconnected)));
+    assert_eq!(
+        scene.at(3000, Input::Tick),
+        Effect::Stop(stop(StopReason::Disconnected))
+    );
 }
 
 #[test]

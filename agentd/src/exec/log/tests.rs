@@ -91,7 +91,10 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let push = (any::<bool>(), prop_oneof![1..64_usize, 30_000..65_537_usize])
+    let push = (
+        any::<bool>(),
+        prop_oneof![1..64_usize, 30_000..65_537_usize],
+    )
         .prop_map(|(err, length)| Step::Push(err, length));
     let read = (0..3_usize, 1..40_usize).prop_map(|(who, times)| Step::Read(who, times));
     prop::collection::vec(prop_oneof![3 => push, 1 => read], 0..150)

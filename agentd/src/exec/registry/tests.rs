@@ -26,7 +26,10 @@ async fn the_same_request_under_the_same_id_is_the_same_execution() {
     assert!(Arc::ptr_eq(&first.exec, &again.exec));
     end(&first.exec);
     let later = registry.admit(&script_spec("a", "true")).unwrap();
-    assert!(Arc::ptr_eq(&first.exec, &later.exec), "also when it is over");
+    assert!(
+        Arc::ptr_eq(&first.exec, &later.exec),
+        "also when it is over"
+    );
 }
 
 #[tokio::test]
@@ -77,7 +80,10 @@ async fn draining_admits_nothing_new_and_names_what_runs() {
         registry.admit(&script_spec("c", "true")).unwrap_err(),
         AdmitError::Draining
     );
-    assert!(registry.admit(&script_spec("a", "true")).is_ok(), "a retry still finds its own");
+    assert!(
+        registry.admit(&script_spec("a", "true")).is_ok(),
+        "a retry still finds its own"
+    );
 }
 
 #[tokio::test]

@@ -91,17 +91,27 @@ async fn a_command_runs_from_start_to_its_one_end() {
     let reader = Reader::new(&exec, 0);
     executor.started(&exec).await.unwrap();
     let (out, err, ends) = read_all(reader).await;
-    assert_eq!((out.as_slice(), err.as_slice()), (&b"hello"[..], &b"oops"[..]));
+    assert_eq!(
+        (out.as_slice(), err.as_slice()),
+        (&b"hello"[..], &b"oops"[..])
+    );
     let [end] = ends.as_slice() else {
         panic!("exactly one terminal event")
     };
     assert_eq!((end.reason, end.exit_code), (ExitReason::Exited, Some(3)));
-    assert_eq!((end.stdout_bytes, end.stderr_bytes, end.dropped_bytes), (5, 4, 0));
+    assert_eq!(
+        (end.stdout_bytes, end.stderr_bytes, end.dropped_bytes),
+        (5, 4, 0)
+    );
     assert!(end.output_complete);
     let (again, created) = executor.submit(script_spec("a", "x")).unwrap();
     assert!(!created && Arc::ptr_eq(&again, &exec));
     let (out, _, ends) = read_all(Reader::new(&again, 0)).await;
-    assert_eq!((out.as_slice(), ends.len()), (&b"hello"[..], 1), "replayed in full");
+    assert_eq!(
+        (out.as_slice(), ends.len()),
+        (&b"hello"[..], 1),
+        "replayed in full"
+    );
 }
 
 #[tokio::test]
@@ -143,7 +153,10 @@ async fn a_refusal_starts_nothing_and_frees_the_id() {
     });
     let executor = executor(link);
     let (exec, _) = executor.submit(script_spec("a", "x")).unwrap();
-    assert_eq!(executor.started(&exec).await, Err(NotStarted::Refused(refusal)));
+    assert_eq!(
+        executor.started(&exec).await,
+        Err(NotStarted::Refused(refusal))
+    );
     assert!(executor.registry().get(exec.owner(), "a").is_none());
     exec.ended().await;
 }
@@ -252,7 +265,10 @@ async fn a_failed_path_that_the_policy_refuses_is_an_inferred_denial() {
     let [denial] = end.denials.as_slice() else {
         panic!("one denial, not {:?}", end.denials)
     };
-    assert_eq!((denial.path.as_str(), denial.layer.as_str()), ("/etc/shadow", "own-root"));
+    assert_eq!(
+        (denial.path.as_str(), denial.layer.as_str()),
+        ("/etc/shadow", "own-root")
+    );
 }
 
 #[tokio::test]

@@ -29,10 +29,12 @@ fn good() -> pb::ExecSpec {
 
 fn with_argv(argv: &[&[u8]]) -> pb::ExecSpec {
     let mut spec = good();
-    spec.command.as_mut().unwrap().command =
-        Some(pb::command_spec::Command::Argv(pb::Argv {
-            argv: argv.iter().map(|word| Bytes::copy_from_slice(word)).collect(),
-        }));
+    spec.command.as_mut().unwrap().command = Some(pb::command_spec::Command::Argv(pb::Argv {
+        argv: argv
+            .iter()
+            .map(|word| Bytes::copy_from_slice(word))
+            .collect(),
+    }));
     spec
 }
 
@@ -81,15 +83,20 @@ fn arguments_pass_byte_for_byte() {
 fn limits_are_translated_and_a_grace_is_capped() {
     let spec = with(|spec| {
         spec.limits = Some(pb::LimitRequest {
-            timeout: Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 }),
+            timeout: Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 500_000_000,
+            }),
             pids: Some(9),
             ..pb::LimitRequest::default()
         });
         spec.on_disconnect = Some(pb::DisconnectPolicy {
-            policy: Some(pb::disconnect_policy::Policy::Grace(prost_types::Duration {
-                seconds: 100_000,
-                nanos: 0,
-            })),
+            policy: Some(pb::disconnect_policy::Policy::Grace(
+                prost_types::Duration {
+                    seconds: 100_000,
+                    nanos: 0,
+                },
+            )),
         });
     });
     let spec = exec_spec(spec, ASKER).unwrap();
@@ -105,18 +112,24 @@ fn malformed_requests_are_refused_with_the_field_named() {
     let none = pb::LimitRequest::default;
     let env = |name: &str, value: &str| {
         let set = [(name.to_owned(), value.to_owned())].into_iter().collect();
-        with_command(|c| c.env = Some(pb::EnvSpec { set, unset: Vec::new() }))
+        with_command(|c| {
+            c.env = Some(pb::EnvSpec {
+                set,
+                unset: Vec::new(),
+            })
+        })
     };
     let huge = vec![b'x'; MAX_ARG_BYTES + 1];
-    let workspace = |path: &str| {
-        with(|spec| spec.sandbox.as_mut().unwrap().workspace = path.to_owned())
-    };
+    let workspace =
+        |path: &str| with(|spec| spec.sandbox.as_mut().unwrap().workspace = path.to_owned());
     let table: Vec<(pb::ExecSpec, &str)> = vec![
         (with(|spec| spec.exec_id = "a b".to_owned()), "id"),
         (with(|spec| spec.command = None), "command"),
         (with_command(|c| c.command = None), "shell"),
         (
-            with_command(|c| c.command = Some(pb::command_spec::Command::Shell(pb::ShellScript::default()))),
+            with_command(|c| {
+                c.command = Some(pb::command_spec::Command::Shell(pb::ShellScript::default()))
+            }),
             "empty",
         ),
         (with_argv(&[]), "argv"),
@@ -134,12 +147,32 @@ fn malformed_requests_are_refused_with_the_field_named() {
         (env("1A", ""), "name"),
         (env("A", "x\0"), "NUL"),
         (env("A", &"x".repeat(MAX_ENV_BYTES)), "env.set"),
-        (limits(pb::LimitRequest { timeout: seconds(0), ..none() }), "timeout"),
-        (limits(pb::LimitRequest { timeout: seconds(-1), ..none() }), "timeout"),
-        (limits(pb::LimitRequest { pids: Some(0), ..none() }), "pids"),
+        (
+            limits(pb::LimitRequest {
+                timeout: seconds(0),
+                ..none()
+            }),
+            "timeout",
+        ),
+        (
+            limits(pb::LimitRequest {
+                timeout: seconds(-1),
+                ..none()
+            }),
+            "timeout",
+        ),
+        (
+            limits(pb::LimitRequest {
+                pids: Some(0),
+                ..none()
+            }),
+            "pids",
+        ),
         (
             with(|spec| {
-                spec.on_disconnect = Some(pb::DisconnectPolicy { policy: Some(Policy::Keep(false)) });
+                spec.on_disconnect = Some(pb::DisconnectPolicy {
+                    policy: Some(Policy::Keep(false)),
+                });
             }),
             "on_disconnect",
         ),
@@ -151,7 +184,11 @@ fn malformed_requests_are_refused_with_the_field_named() {
     for (spec, word) in table {
         let problem = exec_spec(spec.clone(), ASKER).expect_err(&format!("{spec:?}"));
         assert_eq!(problem.kind().0, tonic::Code::InvalidArgument, "{spec:?}");
-        assert!(problem.message().contains(word), "{word}: {}", problem.message());
+        assert!(
+            problem.message().contains(word),
+            "{word}: {}",
+            problem.message()
+        );
     }
 }
 
@@ -161,13 +198,31 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
     let table = [
         (with(|spec| spec.session_id = "s".to_owned()), "sessions"),
         (with(|spec| spec.background = true), "background"),
-        (io(pb::IoSpec { stdin: true, pty: None }), "standard input"),
-        (io(pb::IoSpec { stdin: false, pty: Some(pb::PtySize::default()) }), "terminal"),
-        (with(|spec| spec.required_features = vec!["cgroup-v3".to_owned()]), "cgroup-v3"),
+        (
+            io(pb::IoSpec {
+                stdin: true,
+                pty: None,
+            }),
+            "standard input",
+        ),
+        (
+            io(pb::IoSpec {
+                stdin: false,
+                pty: Some(pb::PtySize::default()),
+            }),
+            "terminal",
+        ),
+        (
+            with(|spec| spec.required_features = vec!["cgroup-v3".to_owned()]),
+            "cgroup-v3",
+        ),
     ];
     for (spec, word) in table {
         let problem = exec_spec(spec, ASKER).unwrap_err();
-        assert_eq!(problem.kind(), (tonic::Code::FailedPrecondition, "FEATURE_UNSUPPORTED"));
+        assert_eq!(
+            problem.kind(),
+            (tonic::Code::FailedPrecondition, "FEATURE_UNSUPPORTED")
+        );
         assert!(problem.message().contains(word), "{}", problem.message());
     }
 }

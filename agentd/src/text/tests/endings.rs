@@ -58,7 +58,7 @@ fn a_signal_is_named() {
 #[test]
 fn a_timeout_says_so_in_the_words_models_know() {
     check(
-        &Outcome::new(Ending::Timeout(Duration::from_secs(120))),
+        &Outcome::new(Ending::Timeout(Duration::from_mins(2))),
         &expect![[r"
         output
         Error: Timeout (120s)
@@ -82,7 +82,7 @@ fn everything_else_to_know_follows_the_end_in_order() {
             "write /etc/x (landlock)".to_owned(),
             "connect port 80".to_owned(),
         ],
-        cwd_changed: Some("/work/sub".to_owned()),
+        cwd_changed: Some("/srv/sub".to_owned()),
         notes: vec!["a remark".to_owned()],
     };
     check(
@@ -92,8 +92,8 @@ fn everything_else_to_know_follows_the_end_in_order() {
         [exit code: 1]
         [denied: write /etc/x (landlock)]
         [denied: connect port 80]
-        [2 leftover processes were killed when the command ended; use a background command for servers and other long-running programs]
-        [working directory is now /work/sub]
+        [2 leftover processes were killed when the command ended; nothing started with & outlives its command]
+        [working directory is now /srv/sub]
         [a remark]"]],
     );
 }

@@ -75,10 +75,10 @@ fn a_request_of_wrong_form_is_malformed() {
             request.program = Program::Argv(vec![b"a\0b".to_vec()]);
         }),
         ("long argument", |request| {
-            request.program = Program::Argv(vec![vec![b'a'; 128 * 1024]])
+            request.program = Program::Argv(vec![vec![b'a'; 128 * 1024]]);
         }),
         ("many arguments", |request| {
-            request.program = Program::Argv(vec![vec![b'a']; 4097])
+            request.program = Program::Argv(vec![vec![b'a']; 4097]);
         }),
         ("NUL in env", |request| {
             request.env_set.insert("A".to_owned(), "\0".to_owned());

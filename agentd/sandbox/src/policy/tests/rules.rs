@@ -18,6 +18,8 @@ fn the_workspace_profile_exposes_what_it_says() {
             "/home/dev/project/.vscode/tasks.json",
             Some(Exposure::Readonly),
         ),
+        ("/home/dev/project/.env", Some(Exposure::Deny)),
+        ("/home/dev/project/.env.example", Some(Exposure::Write)),
         ("/home/dev/.ssh/id_ed25519", None),
         ("/home/dev/.cargo/bin/cargo", Some(Exposure::Read)),
         ("/home/dev/.cargo/credentials.toml", None),

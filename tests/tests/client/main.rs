@@ -1,0 +1,8 @@
+//! The client against the strict mock of the Messages API, with the real daemon and jail behind it.
+
+mod credentials;
+mod endings;
+mod permissions;
+mod session;
+mod stage;
+mod transport;
