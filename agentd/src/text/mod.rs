@@ -111,7 +111,7 @@ pub enum Ending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Rendered {
-    /// Valid UTF-8 without control characters except newline and tab: at most [`cut::MAX_OUTPUT_CHARS`]
+    /// Valid UTF-8 without control characters except newline and tab: at most 50,000
     /// characters of output and a bounded number of lines about it.
     pub text: String,
     /// Characters of the cleaned output that were left out. Bytes that were no longer held are not

@@ -142,9 +142,8 @@ fn own_root(
         if landlock.allowed {
             layers = vec![Layer::OwnRoot];
         }
-        let protected = wanted
-            .rule
-            .is_some_and(|rule| rule.exposure == Exposure::Readonly);
+        // One that does not exist cannot be mounted over; if it is made, it is removed again.
+        let protected = wanted.rule.is_some_and(|rule| policy.fs.is_carve_out(rule));
         if access == PathAccess::Create && protected {
             layers.push(Layer::Tripwire);
         }

@@ -142,14 +142,13 @@ fn exposure(exposure: Exposure) -> &'static str {
 }
 
 fn layers(policy: &Policy, rule: &FsRule) -> String {
-    let layers: &[Layer] = match (policy.tier, policy.fs.is_carve_out(rule), rule.exposure) {
-        (Tier::Nested, true, _) => {
+    let layers: &[Layer] = match (policy.tier, policy.fs.is_carve_out(rule)) {
+        (Tier::Nested, true) => {
             return "nothing on this tier but the tripwire".to_owned();
         }
-        (Tier::Nested, false, _) => &[Layer::Landlock],
-        (Tier::Rootless | Tier::HostRoot, false, _) => &[Layer::OwnRoot, Layer::Landlock],
-        (Tier::Rootless | Tier::HostRoot, true, Exposure::Deny) => &[Layer::OwnRoot],
-        (Tier::Rootless | Tier::HostRoot, true, _) => &[Layer::OwnRoot, Layer::Tripwire],
+        (Tier::Nested, false) => &[Layer::Landlock],
+        (Tier::Rootless | Tier::HostRoot, false) => &[Layer::OwnRoot, Layer::Landlock],
+        (Tier::Rootless | Tier::HostRoot, true) => &[Layer::OwnRoot, Layer::Tripwire],
     };
     let names: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
     names.join(", ")

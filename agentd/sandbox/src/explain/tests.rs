@@ -102,6 +102,12 @@ fn a_refusal_names_the_layers_that_enforce_it() {
             PathAccess::Create,
             &[OwnRoot, Tripwire],
         ),
+        (
+            "/home/dev/project/.env",
+            PathAccess::Create,
+            &[OwnRoot, Tripwire],
+        ),
+        ("/home/dev/project/.env", PathAccess::Read, &[OwnRoot]),
     ] {
         let verdict = ask(&policy, path, access);
         assert!(!verdict.allowed);
