@@ -22,7 +22,7 @@ Exit codes: 0 ok, 1 the answer is no, 64 usage, 69 launcher or listener unavaila
 #[derive(Debug, Parser)]
 #[command(name = "agentd", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// Form of the log on stderr. Its filter is $AGENTD_LOG, such as `debug`.
+    /// Form of the log on stderr. Its filter is `$AGENTD_LOG`, such as `debug`.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log_format: LogFormat,
     /// What to do.
@@ -64,8 +64,8 @@ pub struct ServeArgs {
     /// Configuration file (TOML: listen, profile-dirs, default-profile, allow-uids, allow-gids, max-execs).
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Listen here; may be given more than once. Default: $XDG_RUNTIME_DIR/agentd/agentd.sock, as root
-    /// /run/agentd/agentd.sock.
+    /// Listen here; may be given more than once. Default: `$XDG_RUNTIME_DIR/agentd/agentd.sock`, as
+    /// root `/run/agentd/agentd.sock`.
     #[arg(long, value_name = "unix:PATH", conflicts_with = "embedded")]
     pub listen: Vec<String>,
     /// Serve the one connection on standard input, and end with it.
@@ -107,14 +107,12 @@ mod tests {
     #[test]
     fn listeners_and_embedded_exclude_each_other() {
         let parse = |words: &[&str]| Cli::try_parse_from(words).map(drop);
-        assert!(
-            parse(&[
-                "agentd", "serve", "--listen", "unix:/a", "--listen", "unix:/b"
-            ])
-            .is_ok()
-        );
-        assert!(parse(&["agentd", "serve", "--embedded"]).is_ok());
-        assert!(parse(&["agentd", "serve", "--embedded", "--listen", "unix:/a"]).is_err());
-        assert!(parse(&["agentd"]).is_err());
+        let two = [
+            "agentd", "serve", "--listen", "unix:/a", "--listen", "unix:/b",
+        ];
+        parse(&two).unwrap();
+        parse(&["agentd", "serve", "--embedded"]).unwrap();
+        parse(&["agentd", "serve", "--embedded", "--listen", "unix:/a"]).unwrap_err();
+        parse(&["agentd"]).unwrap_err();
     }
 }

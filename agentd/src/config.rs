@@ -28,7 +28,11 @@ const MAX_MAX_EXECS: usize = 4096;
 /// Variables of our own environment that a profile may pass on. All harmless; the launcher gets no
 /// other, whatever a profile says.
 const PASSABLE: &[&str] = &[
+    "CARGO_HOME",
     "COLORTERM",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
     "LANG",
     "LANGUAGE",
     "LC_ALL",
@@ -38,6 +42,10 @@ const PASSABLE: &[&str] = &[
     "LC_MONETARY",
     "LC_NUMERIC",
     "LC_TIME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
     "TZ",
 ];
 
@@ -222,7 +230,8 @@ impl Config {
         if !(1..=MAX_MAX_EXECS).contains(&max_execs) {
             return Err(ConfigError::MaxExecs(max_execs));
         }
-        let operators = vec![0, environment.uid];
+        let mut operators = vec![0, environment.uid];
+        operators.dedup();
         let strangers = raw.allow_uids.iter().any(|uid| !operators.contains(uid));
         Ok(Self {
             mode,

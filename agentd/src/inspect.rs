@@ -1,35 +1,45 @@
 //! `agentd check` and `agentd doctor`: start the launcher, say what it says, let it go.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-};
+use std::io::{self, Write as _};
 
-use agentd_sandbox::monitor::ProfileSummary;
+use agentd_sandbox::{monitor::ProfileSummary, policy::Tier, probe};
 use serde_json::json;
 
 use crate::{
     cli::DoctorArgs,
     config::{Config, Mode},
     exit::Exit,
-    launcher_link::HostReport,
     run::complain,
     startup::{BootError, Booted, LauncherCommand},
 };
 
+/// The host, as far as it is known.
+#[derive(Debug)]
+struct Seen {
+    /// `None`: no jail works here.
+    tier: Option<Tier>,
+    tier_reason: String,
+    landlock_abi: u32,
+    /// Name, works, detail or remedy.
+    capabilities: Vec<(String, bool, String)>,
+    profiles: Vec<ProfileSummary>,
+}
+
 /// Prints what would be enforced. Fails when the default profile would not be.
 pub(crate) fn check(config: &Config) -> Exit {
-    let (host, profiles) = match look(&config.launcher) {
-        Ok(found) => found,
+    let seen = match look(&config.launcher) {
+        Ok(seen) => seen,
         Err(error) => return boot_failed(&error),
     };
-    let text = check_text(config, &host, &profiles);
-    let default = profiles.iter().find(|p| p.name == config.default_profile);
+    let default = seen
+        .profiles
+        .iter()
+        .find(|p| p.name == config.default_profile);
     let exit = match default {
         Some(profile) if profile.unavailable.is_none() => Exit::Ok,
         Some(_) | None => Exit::Config,
     };
-    print(&text, exit)
+    print(&check_text(config, &seen), exit)
 }
 
 /// Prints what the host can enforce.
@@ -38,17 +48,21 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Exit {
         program: args.launcher.clone(),
         ..LauncherCommand::default()
     };
-    match look(&launcher) {
-        Ok((host, profiles)) if args.json => {
-            let text = format!("{}\n", doctor_json(&host, &profiles));
-            print(&text, Exit::Ok)
-        }
-        Ok((host, profiles)) => print(&doctor_text(&host, &profiles), Exit::Ok),
-        Err(error) => boot_failed(&error),
-    }
+    let (seen, exit) = match look(&launcher) {
+        Ok(seen) => (seen, Exit::Ok),
+        // The launcher has said why it cannot work here; what the host lacks is still worth telling.
+        Err(BootError::Ended) => (probed(), Exit::Config),
+        Err(error) => return boot_failed(&error),
+    };
+    let text = if args.json {
+        format!("{}\n", doctor_json(&seen))
+    } else {
+        doctor_text(&seen)
+    };
+    print(&text, exit)
 }
 
-fn look(launcher: &LauncherCommand) -> Result<(HostReport, Vec<ProfileSummary>), BootError> {
+fn look(launcher: &LauncherCommand) -> Result<Seen, BootError> {
     let Booted {
         channel,
         host,
@@ -58,7 +72,29 @@ fn look(launcher: &LauncherCommand) -> Result<(HostReport, Vec<ProfileSummary>),
     // ORDER: it ends when its socket closes.
     drop(channel);
     process.wait();
-    Ok((host, profiles))
+    Ok(Seen {
+        tier: Some(host.tier),
+        tier_reason: host.tier_reason,
+        landlock_abi: host.landlock_abi,
+        capabilities: host.capabilities,
+        profiles,
+    })
+}
+
+fn probed() -> Seen {
+    let host = probe::probe();
+    let capabilities = host
+        .capabilities
+        .into_iter()
+        .map(|found| (found.name.to_owned(), found.available, found.detail))
+        .collect();
+    Seen {
+        tier: host.tier,
+        tier_reason: host.tier_reason,
+        landlock_abi: host.landlock_abi,
+        capabilities,
+        profiles: Vec::new(),
+    }
 }
 
 fn boot_failed(error: &BootError) -> Exit {
@@ -82,7 +118,7 @@ fn print(text: &str, exit: Exit) -> Exit {
     }
 }
 
-fn check_text(config: &Config, host: &HostReport, profiles: &[ProfileSummary]) -> String {
+fn check_text(config: &Config, seen: &Seen) -> String {
     let mut text = String::new();
     match config.mode {
         Mode::Embedded => text.push_str("listens on:       the inherited connection\n"),
@@ -112,13 +148,17 @@ fn check_text(config: &Config, host: &HostReport, profiles: &[ProfileSummary]) -
         format_args!("default profile:  {}", config.default_profile),
     );
     text.push('\n');
-    text.push_str(&doctor_text(host, profiles));
+    text.push_str(&doctor_text(seen));
     text
 }
 
-fn doctor_text(host: &HostReport, profiles: &[ProfileSummary]) -> String {
+fn doctor_text(host: &Seen) -> String {
+    let profiles = &host.profiles;
     let mut text = String::new();
-    line(&mut text, format_args!("tier:         {}", host.tier));
+    match host.tier {
+        Some(tier) => line(&mut text, format_args!("tier:         {tier}")),
+        None => text.push_str("tier:         none; no command can run here\n"),
+    }
     if !host.tier_reason.is_empty() {
         line(
             &mut text,
@@ -164,8 +204,8 @@ fn doctor_text(host: &HostReport, profiles: &[ProfileSummary]) -> String {
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    drop(writeln!(text, "{arguments}"));
+    text.push_str(&arguments.to_string());
+    text.push('\n');
 }
 
 fn list(ids: &[u32]) -> String {
@@ -176,7 +216,7 @@ fn list(ids: &[u32]) -> String {
     ids.join(", ")
 }
 
-fn doctor_json(host: &HostReport, profiles: &[ProfileSummary]) -> serde_json::Value {
+fn doctor_json(host: &Seen) -> serde_json::Value {
     let capabilities: Vec<_> = host
         .capabilities
         .iter()
@@ -184,7 +224,8 @@ fn doctor_json(host: &HostReport, profiles: &[ProfileSummary]) -> serde_json::Va
             json!({"name": name, "available": available, "detail": detail})
         })
         .collect();
-    let profiles: Vec<_> = profiles
+    let profiles: Vec<_> = host
+        .profiles
         .iter()
         .map(|profile| {
             json!({
@@ -198,7 +239,7 @@ fn doctor_json(host: &HostReport, profiles: &[ProfileSummary]) -> serde_json::Va
         .collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "tier": host.tier.short(),
+        "tier": host.tier.map(Tier::short),
         "tier_reason": host.tier_reason,
         "landlock_abi": host.landlock_abi,
         "capabilities": capabilities,
@@ -208,14 +249,13 @@ fn doctor_json(host: &HostReport, profiles: &[ProfileSummary]) -> serde_json::Va
 
 #[cfg(test)]
 mod tests {
-    use agentd_sandbox::policy::Tier;
-
     use super::*;
     use crate::launcher_link::fake::profile;
 
-    fn host() -> HostReport {
-        HostReport {
-            tier: Tier::Nested,
+    fn host(profiles: Vec<ProfileSummary>) -> Seen {
+        Seen {
+            profiles,
+            tier: Some(Tier::Nested),
             tier_reason: "user namespaces are denied; set the sysctl".to_owned(),
             landlock_abi: 5,
             capabilities: vec![
@@ -229,8 +269,8 @@ mod tests {
     fn doctor_says_what_is_missing_and_why() {
         let mut strict = profile("strict");
         strict.unavailable = Some("needs T2".to_owned());
-        let profiles = [profile("workspace"), strict];
-        let text = doctor_text(&host(), &profiles);
+        let host = host(vec![profile("workspace"), strict]);
+        let text = doctor_text(&host);
         for expected in [
             "T1 (nested)",
             "set the sysctl",
@@ -239,9 +279,19 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
         }
-        let json = doctor_json(&host(), &profiles);
+        let json = doctor_json(&host);
         assert_eq!(json["tier"], "T1");
         assert_eq!(json["profiles"][1]["available"], false);
         assert_eq!(json["capabilities"][1]["detail"], "EPERM");
+    }
+
+    #[test]
+    fn a_host_without_any_tier_is_told_as_such() {
+        let nothing = Seen {
+            tier: None,
+            ..host(Vec::new())
+        };
+        assert!(doctor_text(&nothing).contains("no command can run here"));
+        assert_eq!(doctor_json(&nothing)["tier"], serde_json::Value::Null);
     }
 }

@@ -2,8 +2,13 @@
 //!
 //! Nothing in this crate is Linux-only: clients on any system use it.
 
+#![forbid(unsafe_code)]
+
 /// Messages, clients and servers of the package `agentd.v1`.
-#[expect(clippy::too_many_arguments, reason = "the generators' own limits, not ours")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the generators' own limits, not ours"
+)]
 pub mod v1 {
     tonic::include_proto!("agentd.v1");
 }

@@ -54,11 +54,11 @@ type Breaker = fn(&mut Value);
 
 const BREAKERS: &[(&str, Breaker)] = &[
     ("no model", |b| {
-        drop(b.as_object_mut().unwrap().remove("model"))
+        drop(b.as_object_mut().unwrap().remove("model"));
     }),
     ("empty model", |b| b["model"] = json!("")),
     ("no max_tokens", |b| {
-        drop(b.as_object_mut().unwrap().remove("max_tokens"))
+        drop(b.as_object_mut().unwrap().remove("max_tokens"));
     }),
     ("max_tokens 0", |b| b["max_tokens"] = json!(0)),
     ("max_tokens text", |b| b["max_tokens"] = json!("8000")),
@@ -79,37 +79,37 @@ const BREAKERS: &[(&str, Breaker)] = &[
         b["messages"].as_array_mut().unwrap().push(again);
     }),
     ("system role", |b| {
-        b["messages"][0]["role"] = json!("system")
+        b["messages"][0]["role"] = json!("system");
     }),
     ("extra key in a message", |b| {
-        b["messages"][0]["id"] = json!("x")
+        b["messages"][0]["id"] = json!("x");
     }),
     ("empty string content", |b| {
-        b["messages"][0]["content"] = json!("")
+        b["messages"][0]["content"] = json!("");
     }),
     ("blank string content", |b| {
-        b["messages"][0]["content"] = json!(" \n")
+        b["messages"][0]["content"] = json!(" \n");
     }),
     ("empty content list", |b| {
-        b["messages"][0]["content"] = json!([])
+        b["messages"][0]["content"] = json!([]);
     }),
     ("null content", |b| {
-        b["messages"][0]["content"] = Value::Null
+        b["messages"][0]["content"] = Value::Null;
     }),
     ("empty text block", |b| {
-        b["messages"][1]["content"][1]["text"] = json!("")
+        b["messages"][1]["content"][1]["text"] = json!("");
     }),
     ("blank text block", |b| {
-        b["messages"][1]["content"][1]["text"] = json!("\t ")
+        b["messages"][1]["content"][1]["text"] = json!("\t ");
     }),
     ("blank text in a result", |b| {
         b["messages"][2]["content"][1]["content"][0]["text"] = json!(" ");
     }),
     ("extra key in a block", |b| {
-        b["messages"][1]["content"][1]["index"] = json!(0)
+        b["messages"][1]["content"][1]["index"] = json!(0);
     }),
     ("unknown block", |b| {
-        b["messages"][1]["content"][1]["type"] = json!("note")
+        b["messages"][1]["content"][1]["type"] = json!("note");
     }),
     ("tool_use of a user", |b| {
         b["messages"][0]["content"] =
@@ -119,7 +119,7 @@ const BREAKERS: &[(&str, Breaker)] = &[
         b["messages"][1]["content"][1] = json!({"type": "tool_result", "tool_use_id": "toolu_1"});
     }),
     ("thinking without signature", |b| {
-        b["messages"][1]["content"][0]["signature"] = json!("")
+        b["messages"][1]["content"][0]["signature"] = json!("");
     }),
     ("orphaned tool_use", |b| {
         b["messages"][2]["content"] = json!([{"type": "text", "text": "and now?"}]);
@@ -161,7 +161,7 @@ const BREAKERS: &[(&str, Breaker)] = &[
         messages.insert(3, late);
     }),
     ("two calls with one id", |b| {
-        b["messages"][1]["content"][3]["id"] = json!("toolu_1")
+        b["messages"][1]["content"][3]["id"] = json!("toolu_1");
     }),
     ("an id used again later", |b| {
         let call = b["messages"][1].clone();
@@ -171,22 +171,22 @@ const BREAKERS: &[(&str, Breaker)] = &[
         messages.push(results);
     }),
     ("bad tool id", |b| {
-        b["messages"][1]["content"][2]["id"] = json!("a b")
+        b["messages"][1]["content"][2]["id"] = json!("a b");
     }),
     ("bad tool name in a call", |b| {
-        b["messages"][1]["content"][2]["name"] = json!("ba sh")
+        b["messages"][1]["content"][2]["name"] = json!("ba sh");
     }),
     ("long tool name", |b| {
-        b["messages"][1]["content"][2]["name"] = json!("b".repeat(129))
+        b["messages"][1]["content"][2]["name"] = json!("b".repeat(129));
     }),
     ("input is no object", |b| {
-        b["messages"][1]["content"][2]["input"] = json!("ls")
+        b["messages"][1]["content"][2]["input"] = json!("ls");
     }),
     ("is_error is no boolean", |b| {
-        b["messages"][2]["content"][1]["is_error"] = json!(1)
+        b["messages"][2]["content"][1]["is_error"] = json!(1);
     }),
     ("tools not defined", |b| {
-        drop(b.as_object_mut().unwrap().remove("tools"))
+        drop(b.as_object_mut().unwrap().remove("tools"));
     }),
     ("bad tool name", |b| b["tools"][0]["name"] = json!("run!")),
     ("tool name twice", |b| {
@@ -194,11 +194,11 @@ const BREAKERS: &[(&str, Breaker)] = &[
         b["tools"].as_array_mut().unwrap().push(again);
     }),
     ("schema is no object type", |b| {
-        b["tools"][0]["input_schema"]["type"] = json!("string")
+        b["tools"][0]["input_schema"]["type"] = json!("string");
     }),
     ("empty system", |b| b["system"] = json!("")),
     ("blank system block", |b| {
-        b["system"][0]["text"] = json!(" ")
+        b["system"][0]["text"] = json!(" ");
     }),
     ("five cache markers", |b| {
         let marker = json!({"type": "ephemeral"});
@@ -214,7 +214,7 @@ const BREAKERS: &[(&str, Breaker)] = &[
         b["messages"][1]["content"][0]["cache_control"] = json!({"type": "ephemeral"});
     }),
     ("unknown cache marker", |b| {
-        b["system"][0]["cache_control"] = json!({"type": "forever"})
+        b["system"][0]["cache_control"] = json!({"type": "forever"});
     }),
 ];
 
@@ -246,7 +246,9 @@ fn invalid_unicode_is_refused() {
     assert!(check_body(&bytes).is_err());
 }
 
-fn request(headers: &[(&str, &str)]) -> Request {
+type Header<'a> = (&'a str, &'a str);
+
+fn request(headers: &[Header]) -> Request {
     let owned = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -265,7 +267,7 @@ fn credentials_and_version_are_checked() {
     let bearer = ("authorization", bearer_value.as_str());
     check_headers(&request(&[json, version, key]), KEY).expect("a key is enough");
     check_headers(&request(&[json, version, bearer]), KEY).expect("a token is enough");
-    let broken: &[(&str, &[(&str, &str)], u16)] = &[
+    let broken: &[(&str, &[Header], u16)] = &[
         ("none", &[json, version], 401),
         ("both", &[json, version, key, bearer], 401),
         ("twice", &[json, version, key, key], 401),

@@ -40,8 +40,8 @@ Exit code: the command's; 124 timeout, 125 our own failure, 126 blocked, 127 not
 128+N ended by signal N, 130 interrupted.
 
 Examples:
-  agent-cli exec -- 'grep -rn TODO src | wc -l'     one string is a bash script
-  agent-cli exec -- grep -rn TODO src               several are a program and its arguments
+  agent-cli exec -- 'grep -rn main src | wc -l'     one string is a bash script
+  agent-cli exec -- grep -rn main src               several are a program and its arguments
   agent-cli exec --timeout 10m --file build.sh      a script from a file
   generate-script | agent-cli exec --json -         a script from standard input";
 

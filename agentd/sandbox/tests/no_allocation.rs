@@ -2,6 +2,13 @@
 //! be released in the child. Every real jail that `probe` builds runs under an allocator that aborts in
 //! any process but the one that started. Without the libtest harness, since a fork wants one thread.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test, although without the harness that clippy knows"
+)]
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     process::ExitCode,
@@ -49,15 +56,32 @@ fn main() -> ExitCode {
     }
     let own = std::env::current_exe().unwrap();
     #[expect(clippy::disallowed_methods, reason = "a test")]
-    let violation = std::process::Command::new(own).arg("--violate").output().unwrap();
-    assert!(!violation.status.success(), "the allocator does not notice a violation");
+    let violation = std::process::Command::new(own)
+        .arg("--violate")
+        .output()
+        .unwrap();
+    assert!(
+        !violation.status.success(),
+        "the allocator does not notice a violation"
+    );
 
     ALLOWED.store(std::process::id(), Ordering::Relaxed);
     let host = probe::probe();
-    let tried: Vec<_> = host.capabilities.iter().map(|known| (known.name, &known.detail)).collect();
+    let tried: Vec<_> = host
+        .capabilities
+        .iter()
+        .map(|known| (known.name, &known.detail))
+        .collect();
     assert!(host.tier.is_some(), "no tier comes up: {tried:#?}");
-    let best_possible = if host.uid == 0 { "host-root" } else { "rootless" };
-    let best = host.capabilities.iter().find(|known| known.name == best_possible);
+    let best_possible = if host.uid == 0 {
+        "host-root"
+    } else {
+        "rootless"
+    };
+    let best = host
+        .capabilities
+        .iter()
+        .find(|known| known.name == best_possible);
     let best = best.expect("the best tier was tried");
     println!("{best_possible}: {}", best.detail);
     assert!(

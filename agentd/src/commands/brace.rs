@@ -6,12 +6,16 @@ use super::extent;
 /// Most words that one word may become. Beyond that the rest stays unexpanded.
 const MAX_WORDS: usize = 64;
 
+/// Longest word that is expanded, in bytes; a bound on the work.
+const MAX_WORD_BYTES: usize = 4_096;
+
 /// The words that a raw word becomes; quotes and other expansions are kept. Repetitions are possible.
 pub(super) fn expand(raw: &str) -> Vec<String> {
     let mut done = Vec::new();
     let mut left = vec![raw.to_owned()];
     while let Some(word) = left.pop() {
-        let full = done.len().saturating_add(left.len()) >= MAX_WORDS;
+        let full =
+            word.len() > MAX_WORD_BYTES || done.len().saturating_add(left.len()) >= MAX_WORDS;
         match alternatives(&word).filter(|_| !full) {
             Some(words) => left.extend(words.into_iter().rev()),
             None => done.push(word),

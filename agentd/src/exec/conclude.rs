@@ -23,6 +23,8 @@ pub(super) struct Ended {
     pub(super) usage: Usage,
     pub(super) tripped: Vec<(String, String)>,
     pub(super) duration: Duration,
+    /// Everything up to the end was read.
+    pub(super) output_complete: bool,
 }
 
 impl Ended {
@@ -35,11 +37,12 @@ impl Ended {
             usage: Usage::default(),
             tripped: Vec::new(),
             duration: since.elapsed(),
+            output_complete: false,
         }
     }
 }
 
-pub(super) async fn conclude(job: &Job, ended: Ended, output_complete: bool) -> ExitResult {
+pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
     let reason = ExitReason::decide(ended.cause, ended.status);
     let (exit_code, signal) = match ended.status {
         LeaderStatus::Exited(code) => (Some(code), None),
@@ -62,7 +65,7 @@ pub(super) async fn conclude(job: &Job, ended: Ended, output_complete: bool) -> 
         stdout_bytes: written.stdout,
         stderr_bytes: written.stderr,
         dropped_bytes: job.exec.dropped(),
-        output_complete,
+        output_complete: ended.output_complete,
         leftover: ended.leftover,
         cwd: String::new(),
         denials,

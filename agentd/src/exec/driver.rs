@@ -202,7 +202,7 @@ impl Running {
                 }
                 Wake::Launcher(Some(event)) => self.heard(event),
                 Wake::Launcher(None) => break self.sweep_all(&job),
-                Wake::Client(control) => self.asked(control),
+                Wake::Client(control) => self.asked(control.as_ref()),
                 Wake::Timer => self.sweep(&job),
             };
             match effect {
@@ -226,8 +226,11 @@ impl Running {
         };
         // Frees the pipes: from here on nothing of the command is listened to.
         drop(self.pipes);
-        let ended = self.ended.unwrap_or_else(|| Ended::lost(self.since));
-        let result = conclude(&job, ended, output_complete).await;
+        let ended = Ended {
+            output_complete,
+            ..self.ended.unwrap_or_else(|| Ended::lost(self.since))
+        };
+        let result = conclude(&job, ended).await;
         (result, job.stats)
     }
 
@@ -282,6 +285,7 @@ impl Running {
                     usage,
                     tripped,
                     duration: now.saturating_duration_since(self.since),
+                    output_complete: false,
                 });
                 self.life.step(now, Input::Ended)
             }
@@ -295,11 +299,11 @@ impl Running {
         }
     }
 
-    fn asked(&mut self, control: Option<Control>) -> Effect {
+    fn asked(&mut self, control: Option<&Control>) -> Effect {
         let now = Instant::now();
         match control {
-            Some(Control::Stop(stop)) => self.life.step(now, Input::Stop(stop)),
-            Some(Control::Readers(count)) => self.life.step(now, Input::Readers(count)),
+            Some(Control::Stop(stop)) => self.life.step(now, Input::Stop(*stop)),
+            Some(Control::Readers(count)) => self.life.step(now, Input::Readers(*count)),
             // The sender lives in the execution, which the job holds.
             None => Effect::None,
         }

@@ -187,6 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn every_cause_and_status_has_its_reason() {
         let signaled = |signal: Signal| LeaderStatus::Signaled {
             signal: signal as i32,

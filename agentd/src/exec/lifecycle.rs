@@ -24,7 +24,7 @@ const STREAMS: u8 = 2;
 
 /// What is fixed when the command starts.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Longest silence.
     pub idle_timeout: Option<Duration>,
     /// Most bytes of output.
@@ -35,7 +35,7 @@ pub struct Settings {
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
+pub(super) enum Input {
     /// That many bytes were read.
     Output(u64),
     /// One stream reached its end.
@@ -54,7 +54,7 @@ pub enum Input {
 
 /// A wish to end the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
+pub(super) struct Stop {
     /// Why.
     pub reason: StopReason,
     /// Milliseconds between TERM and KILL; `None` for the execution's own.
@@ -64,7 +64,7 @@ pub struct Stop {
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Effect {
+pub(super) enum Effect {
     /// Nothing.
     None,
     /// Ask the launcher to kill what is left.
@@ -89,7 +89,7 @@ enum Phase {
 
 /// The machine.
 #[derive(Debug)]
-pub struct Lifecycle {
+pub(super) struct Lifecycle {
     phase: Phase,
     settings: Settings,
     stopping: bool,
@@ -104,7 +104,7 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// A command that has just started, with that many readers.
-    pub fn new(settings: Settings, readers: usize, now: Instant) -> Self {
+    pub(super) fn new(settings: Settings, readers: usize, now: Instant) -> Self {
         Self {
             phase: Phase::Running,
             settings,
@@ -118,7 +118,7 @@ impl Lifecycle {
     }
 
     /// Takes one input and says what to do.
-    pub fn step(&mut self, now: Instant, input: Input) -> Effect {
+    pub(super) fn step(&mut self, now: Instant, input: Input) -> Effect {
         match input {
             Input::Output(bytes) => self.on_output(now, bytes),
             Input::EndOfFile => self.on_end_of_file(),
@@ -139,7 +139,7 @@ impl Lifecycle {
     }
 
     /// When to come back with [`Input::Tick`]; `None`: only when something happens.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Running if self.stopping => None,
             Phase::Running => [self.idle_deadline(), self.alone_deadline()]

@@ -19,7 +19,7 @@ const EVENT_OVERHEAD: usize = 128;
 
 /// Where a reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
+pub(super) struct Cursor {
     /// Everything up to this number was read.
     after: u64,
     /// The position in the streams there; `None` when a reader came back after a number whose place is
@@ -29,7 +29,7 @@ pub struct Cursor {
 
 /// What a cursor finds.
 #[derive(Debug, Clone)]
-pub enum Found {
+pub(super) enum Found {
     /// The next event.
     Event(Event),
     /// Events from the first to the last number are gone, and that many bytes with them (0 of each
@@ -54,7 +54,7 @@ pub struct Excerpt {
 
 /// The record.
 #[derive(Debug, Default)]
-pub struct Log {
+pub(super) struct Log {
     started: Option<Event>,
     ring: VecDeque<(Bytes, OutputStream)>,
     /// Cost of `ring` in bytes.
@@ -70,12 +70,12 @@ pub struct Log {
 
 impl Log {
     /// Records the start. The first event; never dropped.
-    pub fn start(&mut self, report: Arc<StartReport>) {
+    pub(super) fn start(&mut self, report: Arc<StartReport>) {
         self.started = Some(self.next(EventBody::Started(report)));
     }
 
     /// Records output. Empty data is ignored: it would be an event that says nothing.
-    pub fn push(&mut self, stream: OutputStream, data: Bytes) {
+    pub(super) fn push(&mut self, stream: OutputStream, data: Bytes) {
         if data.is_empty() || self.exited.is_some() {
             return;
         }
@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// Records the end. Only the first one counts.
-    pub fn finish(&mut self, result: Arc<ExitResult>) {
+    pub(super) fn finish(&mut self, result: Arc<ExitResult>) {
         if self.exited.is_none() {
             self.exited = Some(self.next(EventBody::Exited(result)));
         }
@@ -111,22 +111,22 @@ impl Log {
     }
 
     /// Bytes written so far.
-    pub fn written(&self) -> Offsets {
+    pub(super) fn written(&self) -> Offsets {
         self.written
     }
 
     /// Bytes no longer held, over both streams.
-    pub fn dropped(&self) -> u64 {
+    pub(super) fn dropped(&self) -> u64 {
         self.evicted.total()
     }
 
     /// Number of the newest event; 0 before the first.
-    pub fn last_seq(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> u64 {
         self.last_seq
     }
 
     /// The start, once recorded.
-    pub fn start_report(&self) -> Option<&Arc<StartReport>> {
+    pub(super) fn start_report(&self) -> Option<&Arc<StartReport>> {
         match &self.started.as_ref()?.body {
             EventBody::Started(report) => Some(report),
             EventBody::Output { .. } | EventBody::Exited(_) => None,
@@ -134,7 +134,7 @@ impl Log {
     }
 
     /// The end, once recorded.
-    pub fn result(&self) -> Option<&Arc<ExitResult>> {
+    pub(super) fn result(&self) -> Option<&Arc<ExitResult>> {
         match &self.exited.as_ref()?.body {
             EventBody::Exited(result) => Some(result),
             EventBody::Started(_) | EventBody::Output { .. } => None,
@@ -142,7 +142,7 @@ impl Log {
     }
 
     /// Approximate memory in bytes.
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.cost.saturating_add(self.head.capacity())
     }
 
@@ -158,7 +158,7 @@ impl Log {
 
     /// A cursor that has read everything up to `after`, except that the terminal event is always read
     /// again: no reader ends without it.
-    pub fn seek(&self, after: u64) -> Cursor {
+    pub(super) fn seek(&self, after: u64) -> Cursor {
         let last = self
             .last_seq
             .saturating_sub(u64::from(self.exited.is_some()));
@@ -178,13 +178,13 @@ impl Log {
     }
 
     /// True when events after the cursor have been dropped.
-    pub fn has_gap(&self, cursor: &Cursor) -> bool {
+    pub(super) fn has_gap(&self, cursor: &Cursor) -> bool {
         let pinned = u64::from(self.started.is_some());
         cursor.after.max(pinned).saturating_add(1) < self.first_in_ring()
     }
 
     /// What comes next; moves the cursor over it.
-    pub fn read(&self, cursor: &mut Cursor) -> Found {
+    pub(super) fn read(&self, cursor: &mut Cursor) -> Found {
         if let Some(started) = self.started.as_ref().filter(|e| cursor.after < e.seq) {
             cursor.after = started.seq;
             return Found::Event(started.clone());
@@ -233,7 +233,7 @@ impl Log {
     }
 
     /// The first bytes and at most `tail_bytes` of the last ones, in order of arrival.
-    pub fn excerpt(&self, tail_bytes: u64) -> Excerpt {
+    pub(super) fn excerpt(&self, tail_bytes: u64) -> Excerpt {
         let total = self.written.total();
         let head_end = usize_u64(self.head.len());
         let start = head_end

@@ -16,7 +16,7 @@ use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver};
 
 /// Why descriptors could not be made.
 #[derive(Debug, Error)]
-pub enum PipeError {
+pub(super) enum PipeError {
     /// A system call failed; at the limit of open files the remedy is to run fewer commands at once.
     #[error("{act}: {errno}; lower max-execs or raise the limit of open files")]
     Call {
@@ -32,7 +32,7 @@ pub enum PipeError {
 
 /// The read ends, watched by the runtime.
 #[derive(Debug)]
-pub struct OutputPipes {
+pub(super) struct OutputPipes {
     /// Standard output.
     pub stdout: OutputPipe,
     /// Standard error.
@@ -41,17 +41,17 @@ pub struct OutputPipes {
 
 /// What the launcher gets, in the order of `SpawnFds`.
 #[derive(Debug)]
-pub struct CommandFds(Vec<OwnedFd>);
+pub(super) struct CommandFds(Vec<OwnedFd>);
 
 impl CommandFds {
     /// The descriptors; dropping them is what lets the read ends see an end of file.
-    pub fn into_fds(self) -> Vec<OwnedFd> {
+    pub(super) fn into_fds(self) -> Vec<OwnedFd> {
         self.0
     }
 }
 
 /// Makes everything for one command.
-pub fn make(script: Option<&[u8]>) -> Result<(OutputPipes, CommandFds), PipeError> {
+pub(super) fn make(script: Option<&[u8]>) -> Result<(OutputPipes, CommandFds), PipeError> {
     let (stdout, stdout_write) = OutputPipe::make()?;
     let (stderr, stderr_write) = OutputPipe::make()?;
     let mut fds = vec![stdout_write, stderr_write];
@@ -63,7 +63,7 @@ pub fn make(script: Option<&[u8]>) -> Result<(OutputPipes, CommandFds), PipeErro
 
 /// The read end of one stream. After its end it is never ready again.
 #[derive(Debug)]
-pub struct OutputPipe(Option<Receiver>);
+pub(super) struct OutputPipe(Option<Receiver>);
 
 impl OutputPipe {
     fn make() -> Result<(Self, OwnedFd), PipeError> {
@@ -78,13 +78,13 @@ impl OutputPipe {
     }
 
     /// True until the end of the stream.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
     /// Waits until something is there and reads it. `None` at the end of the stream; forever pending
     /// afterwards.
-    pub async fn read(&mut self, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let Some(receiver) = &mut self.0 else {
             return std::future::pending().await;
         };
@@ -94,7 +94,7 @@ impl OutputPipe {
 
     /// Reads what is there now, without waiting and whatever the runtime believes. `None`: nothing
     /// now, or the end (then the pipe is no longer open).
-    pub fn read_now(&mut self, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn read_now(&mut self, buffer: &mut [u8]) -> Option<usize> {
         match read_once(self.0.as_ref()?.as_fd(), buffer) {
             Err(Errno::EAGAIN) => None,
             Ok(length) => self.settle(Some(length)),
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_script_is_readable_from_its_start_and_can_not_be_changed() {
         let fd = sealed_script(b"echo \0hi\n").unwrap();
-        assert_eq!(nix::unistd::write(&fd, b"x"), Err(Errno::EPERM));
+        assert_eq!(write(&fd, b"x"), Err(Errno::EPERM));
         assert_eq!(nix::unistd::ftruncate(&fd, 0), Err(Errno::EPERM));
         let mut text = Vec::new();
         std::fs::File::from(fd).read_to_end(&mut text).unwrap();

@@ -158,7 +158,7 @@ mod tests {
             Ok(None),
             "unknown names are ignored"
         );
-        assert!(route.try_recv().is_err());
+        route.try_recv().unwrap_err();
     }
 
     #[test]

@@ -117,7 +117,7 @@ pub(super) fn open(profile_dirs: &[PathBuf]) -> Result<Surroundings, ProfileCliE
 }
 
 /// Stands for the throw-away uid that an execution would get.
-const EXAMPLE_UID: u32 = 70_000;
+const EXAMPLE_UID: u32 = 0x7000_0000;
 
 fn home() -> PathBuf {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::current());

@@ -51,7 +51,7 @@ fn surroundings(tier: Tier) -> Surroundings {
             launcher_gid: gid,
             environment: std::collections::BTreeMap::new(),
             idmap: false,
-            ephemeral_uid: 70_000,
+            ephemeral_uid: 0x7000_0000,
             workspace_uid: uid,
             workspace_gid: gid,
             home: PathBuf::from("/home/dev"),

@@ -41,7 +41,7 @@ impl AdminService for Admin {
             Some(deadline) => convert::duration("deadline", deadline)?,
             None => DEFAULT_DEADLINE,
         };
-        let drained = self.0.executor.drain(deadline, KILL_PATIENCE).await;
+        let drained = self.0.drain(deadline, KILL_PATIENCE).await;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(Response::new(pb::DrainResponse {
             finished: count(drained.finished),

@@ -119,7 +119,7 @@ pub(super) fn script(script: Bytes) -> Result<Bytes, Problem> {
 
 fn arguments(argv: pb::Argv) -> Result<Vec<Vec<u8>>, Problem> {
     let words = argv.argv;
-    if words.first().is_none_or(|program| program.is_empty()) {
+    if words.first().is_none_or(Bytes::is_empty) {
         return Err(Problem::invalid(
             "'argv' needs a program as its first element",
         ));
@@ -260,11 +260,9 @@ fn millis(field: &str, value: Option<prost_types::Duration>) -> Result<Option<u6
 
 /// A duration that is not negative.
 pub(super) fn duration(field: &str, value: prost_types::Duration) -> Result<Duration, Problem> {
-    Duration::try_from(value).or_else(|_| {
-        Err(Problem::invalid(format!(
-            "'{field}' is not a duration, or negative"
-        )))
-    })
+    Duration::try_from(value)
+        .ok()
+        .ok_or_else(|| Problem::invalid(format!("'{field}' is not a duration, or negative")))
 }
 
 fn disconnect(policy: Option<pb::DisconnectPolicy>) -> Result<Disconnect, Problem> {

@@ -248,13 +248,12 @@ impl Page {
             "" => 0,
             token => token
                 .parse()
-                .or_else(|_| Err(Problem::invalid("'page_token' is not one of this daemon's")))?,
+                .ok()
+                .ok_or_else(|| Problem::invalid("'page_token' is not one of this daemon's"))?,
         };
-        let state = pb::ExecState::try_from(ask.state).or_else(|_| {
-            Err(Problem::invalid(
-                "'state' is not a state that this daemon knows",
-            ))
-        })?;
+        let state = pb::ExecState::try_from(ask.state)
+            .ok()
+            .ok_or_else(|| Problem::invalid("'state' is not a state that this daemon knows"))?;
         Ok(Self {
             size,
             after,

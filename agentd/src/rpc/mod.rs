@@ -17,6 +17,9 @@ mod stream;
 mod tool;
 mod tool_text;
 
+#[cfg(test)]
+mod tests;
+
 pub use info::Identity;
 pub use peer::{Allowed, Connection, PeerInfo};
 pub use server::{Daemon, ServerError, router};

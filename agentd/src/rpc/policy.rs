@@ -58,8 +58,8 @@ impl PolicyService for Policies {
             caller: asker.caller,
             stdin: Stdin::Null,
         };
-        let asked = self.0.executor.link().explain(invocation, vec![query]);
-        let verdicts = asked.await.map_err(Problem::from)?;
+        let answers = self.0.executor.link().explain(invocation, vec![query]);
+        let verdicts = answers.await.map_err(Problem::from)?;
         let verdict = verdicts
             .into_iter()
             .next()
@@ -119,7 +119,8 @@ fn query(query: Option<pb::explain_request::Query>) -> Result<Query, Problem> {
                 host: host.trim_matches(['[', ']']).to_owned(),
                 port: port
                     .parse()
-                    .or_else(|_| Err(Problem::invalid("the port of 'connect' is 0 to 65535")))?,
+                    .ok()
+                    .ok_or_else(|| Problem::invalid("the port of 'connect' is 0 to 65535"))?,
             })
         }
         Some(Wire::Syscall(name)) => Ok(Query::Syscall { name }),
@@ -154,17 +155,17 @@ mod tests {
                 port: 80
             })
         );
-        assert!(connect("host").is_err());
-        assert!(connect("host:99999").is_err());
-        assert!(query(None).is_err());
+        connect("host").unwrap_err();
+        connect("host:99999").unwrap_err();
+        query(None).unwrap_err();
         let path = |path: &str, access: pb::PathAccess| {
             query(Some(Wire::Path(pb::PathQuery {
                 path: path.to_owned(),
                 access: access.into(),
             })))
         };
-        assert!(path("/x", pb::PathAccess::Unspecified).is_err());
-        assert!(path("x", pb::PathAccess::Read).is_err());
+        path("/x", pb::PathAccess::Unspecified).unwrap_err();
+        path("x", pb::PathAccess::Read).unwrap_err();
         assert_eq!(
             path("/x", pb::PathAccess::Execute),
             Ok(Query::Path {

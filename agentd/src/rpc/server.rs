@@ -1,6 +1,9 @@
 //! The whole gRPC server: what its services share, and how they are put together.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agentd_proto::v1::{
     admin_service_server::AdminServiceServer, exec_service_server::ExecServiceServer,
@@ -13,12 +16,20 @@ use tonic::{
     Request,
     transport::{Server, server::Router},
 };
+use tonic_health::{
+    pb::health_server::HealthServer,
+    server::{HealthReporter, HealthService},
+};
 
 use super::{
     Identity, admin::Admin, convert::Asker, exec::Execs, file::Files, info::Info, peer,
     policy::Policies, session::Sessions, status::Problem, tool::Tools,
 };
-use crate::{exec::Executor, launcher_link::HostReport, startup::Memory};
+use crate::{
+    exec::{Drained, Executor},
+    launcher_link::HostReport,
+    startup::Memory,
+};
 
 /// Most calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
@@ -48,9 +59,19 @@ pub struct Daemon {
     pub since: Instant,
     /// Its own memory.
     pub memory: Memory,
+    /// What the health service answers.
+    pub health: HealthReporter,
 }
 
 impl Daemon {
+    /// Admits nothing more, says so to whoever asks after its health, and brings what runs to its end:
+    /// `patience` to end by itself, then `kill_patience` after it was told to.
+    pub async fn drain(&self, patience: Duration, kill_patience: Duration) -> Drained {
+        let status = tonic_health::ServingStatus::NotServing;
+        self.health.set_service_status("", status).await;
+        self.executor.drain(patience, kill_patience).await
+    }
+
     /// What a request is completed with.
     pub(super) fn asker<T>(&self, request: &Request<T>) -> Result<Asker<'_>, Problem> {
         Ok(Asker {
@@ -68,11 +89,11 @@ pub fn router(daemon: &Arc<Daemon>) -> Result<Router, ServerError> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(ServerError::Reflection)?;
-    let (_, health) = tonic_health::server::health_reporter();
+    let health = HealthService::from_health_reporter(daemon.health.clone());
     let daemon = || Arc::clone(daemon);
     Ok(Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
-        .add_service(health)
+        .add_service(HealthServer::new(health))
         .add_service(reflection)
         .add_service(ToolServiceServer::new(Tools(daemon())))
         .add_service(ExecServiceServer::new(Execs(daemon())))

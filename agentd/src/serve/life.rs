@@ -14,6 +14,7 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Router;
+use tonic_health::server::HealthReporter;
 
 use super::{Door, ServeError, accept};
 use crate::{
@@ -55,9 +56,9 @@ pub(super) async fn live(
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
     let link = Link::new(launcher.0, launcher.1)?;
     let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id);
-    let executor = Executor::new(registry, link.clone());
     let daemon = Arc::new(Daemon {
-        executor: executor.clone(),
+        executor: Executor::new(registry, link.clone()),
+        health: HealthReporter::new(),
         host: plan.host,
         identity: plan.identity,
         default_profile: plan.config.default_profile.clone(),
@@ -74,7 +75,7 @@ pub(super) async fn live(
         () = link.lost() => Reason::LauncherGone,
         () = closed.wait() => Reason::ConnectionClosed,
     };
-    let drained = executor.drain(Duration::ZERO, DRAIN_PATIENCE).await;
+    let drained = daemon.drain(Duration::ZERO, DRAIN_PATIENCE).await;
     tracing::info!(ended = drained.terminated, "stopping");
     // An error means that the server is gone already.
     stop.send(()).unwrap_or(());
@@ -103,16 +104,21 @@ async fn serve(router: Router, connections: Connections, stopped: oneshot::Recei
 /// Tells when the only connection there will ever be has closed.
 enum Closed {
     Never,
-    WhenFree(Arc<Semaphore>, mpsc::Sender<io::Result<Connection>>),
+    WhenFree {
+        slot: Arc<Semaphore>,
+        /// Kept: the end of the stream of connections would end the server, too early for its last
+        /// responses.
+        _open: mpsc::Sender<io::Result<Connection>>,
+    },
 }
 
 impl Closed {
     async fn wait(&self) {
         match self {
             Self::Never => std::future::pending().await,
-            Self::WhenFree(slots, _) => {
+            Self::WhenFree { slot, .. } => {
                 // Free again means closed. An error would mean that nobody counts any more.
-                drop(slots.acquire().await);
+                drop(slot.acquire().await);
             }
         }
     }
@@ -129,9 +135,10 @@ fn open(door: Door, config: &Config) -> Result<(Connections, Closed), ServeError
             let connection = accept::inherited(stream, permit).map_err(ServeError::Runtime)?;
             // An error would mean that the receiver, which is here, is gone.
             drop(sender.try_send(Ok(connection)));
-            // The sender is kept: the end of the stream would end the server, too early for its last
-            // responses.
-            Closed::WhenFree(slot, sender)
+            Closed::WhenFree {
+                slot,
+                _open: sender,
+            }
         }
         Door::Sockets(sockets) => {
             let slots = accept::slots();

@@ -39,9 +39,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 fn leftover(who: &str) -> String {
-    format!(
-        "[{who} killed when the command ended; nothing started with & outlives its command]"
-    )
+    format!("[{who} killed when the command ended; nothing started with & outlives its command]")
 }
 
 fn listed(sentences: &[String], label: &str) -> Vec<String> {

@@ -113,51 +113,37 @@ impl Mode {
 
     /// A command that runs on this kind of host. The environment is left as it is.
     pub fn command(self, program: &OsStr) -> Command {
-        let root = geteuid().is_root();
-        let uid = self.uid().to_string();
-        let user = [
-            "setpriv",
-            "--reuid",
-            &uid,
-            "--regid",
-            &uid,
-            "--clear-groups",
-        ];
-        let mut words: Vec<&str> = Vec::new();
-        if self == Self::Nested {
-            let pid = holder().expect("only possible kinds of host are used");
-            words.extend([
-                "nsenter",
-                "--preserve-credentials",
-                "--user",
-                "--target",
-                pid,
-                "--",
-            ]);
-        }
-        match self {
-            Self::Root => {}
-            Self::Rootless if root => words.extend(user),
-            Self::Nested if root => {
-                words.extend(user);
-                words.extend([
-                    "--bounding-set=-all",
-                    "--inh-caps=-all",
-                    "--ambient-caps=-all",
-                ]);
-            }
-            // Entering as oneself, the first `exec` takes every capability away.
-            Self::Rootless | Self::Nested => {}
-        }
-        if root && self != Self::Root {
-            words.push("--");
-        }
+        let words = self.entrance();
         let Some((first, rest)) = words.split_first() else {
             return Command::new(program);
         };
         let mut command = Command::new(first);
         command.args(rest).arg(program);
         command
+    }
+
+    /// What stands before a command to run it on this kind of host.
+    fn entrance(self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self == Self::Nested {
+            let pid = holder().expect("only possible kinds of host are used");
+            words.push(format!(
+                "nsenter --preserve-credentials --user --target {pid} --"
+            ));
+        }
+        // Entering as oneself, the first `exec` takes every capability away; root must give them up.
+        if geteuid().is_root() && self != Self::Root {
+            let uid = self.uid();
+            words.push(format!(
+                "setpriv --reuid {uid} --regid {uid} --clear-groups"
+            ));
+            if self == Self::Nested {
+                words.push("--bounding-set=-all --inh-caps=-all --ambient-caps=-all".to_owned());
+            }
+            words.push("--".to_owned());
+        }
+        let line = words.join(" ");
+        line.split_whitespace().map(str::to_owned).collect()
     }
 
     /// Whether this machine and user can make this kind of host. Controls: a user namespace can be
@@ -176,14 +162,16 @@ impl Mode {
             let status = mode.command(OsStr::new("true")).status();
             status.is_ok_and(|status| status.success())
         };
+        let fault = |reason: &str| Err(reason.to_owned());
         match self {
-            Self::Root => Ok(()),
-            Self::Rootless if unshare(self) => Ok(()),
-            Self::Rootless => Err("user namespaces are not available".to_owned()),
-            Self::Nested if holder().is_err() => holder().map(drop),
-            Self::Nested if !runs(self) => Err("nsenter or setpriv fails".to_owned()),
-            Self::Nested if unshare(self) => Err("user namespaces can still be made".to_owned()),
-            Self::Nested => Ok(()),
+            Self::Rootless if !unshare(self) => fault("user namespaces are not available"),
+            Self::Nested => match holder() {
+                Err(reason) => Err(reason),
+                Ok(_) if !runs(self) => fault("nsenter or setpriv fails"),
+                Ok(_) if unshare(self) => fault("user namespaces can still be made"),
+                Ok(_) => Ok(()),
+            },
+            Self::Root | Self::Rootless => Ok(()),
         }
     }
 

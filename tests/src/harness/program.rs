@@ -49,24 +49,28 @@ pub struct Ended {
 
 impl Program {
     /// Adds arguments.
+    #[must_use]
     pub fn args<S: AsRef<std::ffi::OsStr>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.command.args(words);
         self
     }
 
     /// Sets an environment variable.
+    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
     }
 
     /// Sets the working directory.
+    #[must_use]
     pub fn current_dir(mut self, directory: &std::path::Path) -> Self {
         self.command.current_dir(directory);
         self
     }
 
     /// Feeds these bytes on standard input.
+    #[must_use]
     pub fn stdin(mut self, bytes: &[u8]) -> Self {
         let path = self.log.with_extension("in");
         fs::write(&path, bytes).expect("the input file");
@@ -76,6 +80,7 @@ impl Program {
     }
 
     /// Keeps standard input open as a pipe.
+    #[must_use]
     pub fn piped(mut self) -> Self {
         self.command.stdin(Stdio::piped());
         self

@@ -94,7 +94,7 @@ pub(super) async fn write_full<W: AsyncWrite + Unpin>(
         body.len()
     );
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        text.extend([name, ": ", value, "\r\n"]);
     }
     text.push_str("\r\n");
     writer.write_all(text.as_bytes()).await?;

@@ -64,11 +64,13 @@ impl Message {
     }
 
     /// The same message, cut into chunks differently.
+    #[must_use]
     pub fn framed(self, framing: Framing) -> Self {
         Self { framing, ..self }
     }
 
     /// The same message with another stop reason.
+    #[must_use]
     pub fn stopping(self, reason: &str) -> Self {
         Self {
             stop_reason: reason.to_owned(),

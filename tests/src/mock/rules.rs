@@ -81,7 +81,7 @@ pub fn check_body(body: &[u8]) -> Result<Value, ApiError> {
     check_tools(top.get("tools"))?;
     let messages = array(top.get("messages"), "messages")?;
     check_messages(messages)?;
-    tool_pairs::check(messages, top.contains_key("tools"))?;
+    tool_pairs::check(messages, top.get("tools"))?;
     check_markers(&value)?;
     Ok(value)
 }

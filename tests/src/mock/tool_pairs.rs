@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::rules::{ApiError, invalid};
 
 /// Refuses a history whose calls and results do not pair up.
-pub(super) fn check(messages: &[Value], tools_defined: bool) -> Result<(), ApiError> {
+pub(super) fn check(messages: &[Value], tools: Option<&Value>) -> Result<(), ApiError> {
     let mut seen = BTreeSet::new();
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn check(messages: &[Value], tools_defined: bool) -> Result<(), ApiEr
             }
         }
     }
-    if !seen.is_empty() && !tools_defined {
+    if !seen.is_empty() && tools.is_none() {
         return Err(invalid("requests with tool_use blocks must define tools"));
     }
     Ok(())

@@ -157,8 +157,10 @@ fn a_kernel_without_landlock_is_refused_with_the_remedy() {
         "-e",
         inject,
     ];
+    let runtime = world.home.to_string_lossy().into_owned();
     let ended = world
         .program("strace")
+        .env("XDG_RUNTIME_DIR", &runtime)
         .args(options)
         .args([&agentd, "check"])
         .run();
@@ -168,6 +170,7 @@ fn a_kernel_without_landlock_is_refused_with_the_remedy() {
     assert!(!text.contains("panicked"), "{ended:?}");
     let control = world
         .program("strace")
+        .env("XDG_RUNTIME_DIR", &runtime)
         .args(["-f", "-o", "/dev/null", "-e", "trace=none"])
         .args([&agentd, "check"])
         .run();

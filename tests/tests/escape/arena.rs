@@ -161,11 +161,12 @@ impl Arena {
     }
 
     fn script(&self, case: &Case) -> String {
-        let body: String = case
+        let indented: Vec<String> = case
             .attack
             .lines()
-            .map(|line| format!("    {line}\n"))
+            .map(|line| format!("    {line}"))
             .collect();
+        let body = indented.join("\n");
         let python = self.python.display();
         format!(
             "{python} -I - <<'END_OF_PROBE'\n{PRELUDE}\ndef attack():\n{body}\nmain()\nEND_OF_PROBE\n"

@@ -210,7 +210,7 @@ first_that_works([
                 if name == ".local" {
                     Ok(())
                 } else {
-                    Err(format!("{name:?} was planted"))
+                    Err(format!("{} was planted", name.display()))
                 }
             }
         },

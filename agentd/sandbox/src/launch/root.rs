@@ -3,6 +3,7 @@
 use std::{
     ffi::{CString, NulError},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
 };
 
 use nix::errno::Errno;
@@ -97,26 +98,7 @@ impl PreparedStep {
                     target: c_path(target)?,
                 },
             ),
-            MountStep::Bind { path, mode, mapped } => {
-                let base = NO_SUID | NO_DEV;
-                let attributes = match mode {
-                    BindMode::ReadOnly => base | READ_ONLY,
-                    BindMode::Writable => base,
-                };
-                let mapping = if *mapped {
-                    Mapping::Mapped
-                } else {
-                    Mapping::AsOnDisk
-                };
-                (
-                    path,
-                    Action::Bind {
-                        source: c_path(path)?,
-                        attributes,
-                        mapping,
-                    },
-                )
-            }
+            MountStep::Bind { path, mode, mapped } => (path, bind_action(path, *mode, *mapped)?),
             MountStep::Device(path) => (
                 path,
                 Action::Device {
@@ -156,6 +138,24 @@ impl PreparedStep {
             action,
         })
     }
+}
+
+#[expect(clippy::fn_params_excessive_bools, reason = "translates a plan's flag")]
+fn bind_action(path: &Path, mode: BindMode, mapped: bool) -> Result<Action, NulError> {
+    let base = NO_SUID | NO_DEV;
+    let attributes = match mode {
+        BindMode::ReadOnly => base | READ_ONLY,
+        BindMode::Writable => base,
+    };
+    Ok(Action::Bind {
+        source: c_path(path)?,
+        attributes,
+        mapping: if mapped {
+            Mapping::Mapped
+        } else {
+            Mapping::AsOnDisk
+        },
+    })
 }
 
 /// Builds the root and moves into it.

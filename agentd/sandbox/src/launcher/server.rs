@@ -55,7 +55,7 @@ impl Server {
                 surroundings: Surroundings { host, tier, args },
                 catalogue,
                 id_maps: IdMaps::default(),
-                uids: Uids::default(),
+                uids: Uids::of_launcher(std::process::id()),
             },
             jails: BTreeMap::new(),
         }

@@ -34,8 +34,8 @@ fn ended(exec: ExecKey, cause: Cause, status: LeaderStatus) -> Event {
 }
 
 /// Plays a command that prints to both streams and exits 3; `Finish` ends it.
-fn prints(side: &Side, request: Request, fds: Vec<OwnedFd>, out: &[u8], err: &[u8]) {
-    match request {
+fn prints(side: &Side, request: &Request, fds: Vec<OwnedFd>, (out, err): (&[u8], &[u8])) {
+    match *request {
         Request::Spawn { exec, .. } => {
             side.send(&started(exec));
             let mut files = fds.into_iter().map(std::fs::File::from);
@@ -84,7 +84,7 @@ async fn run(link: Link, script: &str) -> Result<ExitResult, NotStarted> {
 
 #[tokio::test]
 async fn a_command_runs_from_start_to_its_one_end() {
-    let link = launcher(|side, request, fds| prints(side, request, fds, b"hello", b"oops"));
+    let link = launcher(|side, request, fds| prints(side, &request, fds, (b"hello", b"oops")));
     let executor = executor(link);
     let (exec, created) = executor.submit(script_spec("a", "x")).unwrap();
     assert!(created);
@@ -259,7 +259,7 @@ async fn a_failed_path_that_the_policy_refuses_is_an_inferred_denial() {
             });
         }
         let err = b"cat: /etc/shadow: Permission denied\n";
-        prints(side, request, fds, b"", err);
+        prints(side, &request, fds, (b"", err));
     });
     let end = run(link, "cat /etc/shadow").await.unwrap();
     let [denial] = end.denials.as_slice() else {

@@ -1,5 +1,7 @@
 //! Requests that pass, and everything that must not.
 
+#![expect(clippy::too_many_lines, reason = "a table")]
+
 use agentd_sandbox::policy::Caller;
 
 use super::*;
@@ -48,8 +50,8 @@ fn with_command(change: impl FnOnce(&mut pb::CommandSpec)) -> pb::ExecSpec {
     with(|spec| change(spec.command.as_mut().unwrap()))
 }
 
-fn seconds(seconds: i64) -> Option<prost_types::Duration> {
-    Some(prost_types::Duration { seconds, nanos: 0 })
+fn seconds(seconds: i64) -> prost_types::Duration {
+    prost_types::Duration { seconds, nanos: 0 }
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn malformed_requests_are_refused_with_the_field_named() {
             c.env = Some(pb::EnvSpec {
                 set,
                 unset: Vec::new(),
-            })
+            });
         })
     };
     let huge = vec![b'x'; MAX_ARG_BYTES + 1];
@@ -128,7 +130,7 @@ fn malformed_requests_are_refused_with_the_field_named() {
         (with_command(|c| c.command = None), "shell"),
         (
             with_command(|c| {
-                c.command = Some(pb::command_spec::Command::Shell(pb::ShellScript::default()))
+                c.command = Some(pb::command_spec::Command::Shell(pb::ShellScript::default()));
             }),
             "empty",
         ),
@@ -149,14 +151,14 @@ fn malformed_requests_are_refused_with_the_field_named() {
         (env("A", &"x".repeat(MAX_ENV_BYTES)), "env.set"),
         (
             limits(pb::LimitRequest {
-                timeout: seconds(0),
+                timeout: Some(seconds(0)),
                 ..none()
             }),
             "timeout",
         ),
         (
             limits(pb::LimitRequest {
-                timeout: seconds(-1),
+                timeout: Some(seconds(-1)),
                 ..none()
             }),
             "timeout",

@@ -127,11 +127,9 @@ fn a_mebibyte_of_anything_takes_linear_time() {
     for (name, output) in shapes {
         let start = Instant::now();
         let text = rendered(&output, 7, &output).text;
-        assert!(
-            start.elapsed() < Duration::from_secs(5),
-            "{name} took {:?}",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        // A tenth of a second on an idle machine; hours if it were quadratic.
+        assert!(took < Duration::from_secs(60), "{name} took {took:?}");
         assert!(is_clean(&text), "{name}");
     }
 }
