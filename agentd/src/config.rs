@@ -62,12 +62,14 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not what it should be.
-    #[error("{}: {}", path.display(), source.to_string().trim_end())]
+    #[error("{}:{line}: {message}", path.display())]
     Parse {
         /// File.
         path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong there.
+        message: String,
     },
     /// A listener that cannot be.
     #[error(
@@ -292,9 +294,20 @@ fn read(path: &Path) -> Result<RawConfig, ConfigError> {
         path: path.to_owned(),
         source,
     })?;
-    toml::from_str(&text).map_err(|source| ConfigError::Parse {
+    parse(&text).map_err(|(line, message)| ConfigError::Parse {
         path: path.to_owned(),
-        source: Box::new(source),
+        line,
+        message,
+    })
+}
+
+/// The error is the line, from 1, and what is wrong there.
+fn parse(text: &str) -> Result<RawConfig, (usize, String)> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let line = before.matches('\n').count().saturating_add(1);
+        (line, error.message().replace('\n', " "))
     })
 }
 
@@ -305,10 +318,6 @@ mod tests {
     fn environment(uid: u32, vars: &[(&str, &str)]) -> Environment {
         let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
         Environment::from(|name| vars.get(name).map(OsString::from), uid)
-    }
-
-    fn parse(text: &str) -> Result<RawConfig, toml::de::Error> {
-        toml::from_str(text)
     }
 
     fn config(text: &str, args: &ServeArgs, uid: u32) -> Result<Config, ConfigError> {
@@ -368,6 +377,9 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+        let (line, message) = parse("max-execs = 3\n\nlisen = []").unwrap_err();
+        assert_eq!(line, 3);
+        assert!(message.contains("lisen") && message.contains("listen"));
         for text in [
             "listen = ['tcp:1.2.3.4:1']",
             "listen = ['unix:rel']",

@@ -70,6 +70,7 @@ pub(crate) enum ServeError {
 impl ServeError {
     fn exit(&self) -> Exit {
         match self {
+            Self::Listen(ListenError::NotConnected(_)) => Exit::Usage,
             Self::Boot(BootError::Ended) | Self::DefaultProfile(_) | Self::Confine(_) => {
                 Exit::Config
             }

@@ -25,6 +25,8 @@ pub(super) struct Ended {
     pub(super) duration: Duration,
     /// Everything up to the end was read.
     pub(super) output_complete: bool,
+    /// Why nothing is known of the end.
+    pub(super) note: Option<&'static str>,
 }
 
 impl Ended {
@@ -38,7 +40,18 @@ impl Ended {
             tripped: Vec::new(),
             duration: since.elapsed(),
             output_complete: false,
+            note: Some("the launcher died; what the command did until then stays done"),
         }
+    }
+}
+
+/// The remark on a cause that says too little by itself.
+pub(super) fn note_on(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::InitDied => {
+            Some("the process that kept the jail died, and everything in the jail with it")
+        }
+        Cause::Leader | Cause::Timeout | Cause::Stopped(_) => None,
     }
 }
 
@@ -71,31 +84,7 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         denials,
         setup: None,
         blocked: None,
-        notes: notes(reason),
-    }
-}
-
-fn notes(reason: ExitReason) -> Vec<String> {
-    match reason {
-        ExitReason::Lost => {
-            vec![
-                "the process that kept the jail died, so how the command ended is unknown"
-                    .to_owned(),
-            ]
-        }
-        ExitReason::Exited
-        | ExitReason::Signaled
-        | ExitReason::Timeout
-        | ExitReason::IdleTimeout
-        | ExitReason::Cancelled
-        | ExitReason::OutputLimit
-        | ExitReason::CpuLimit
-        | ExitReason::DiskLimit
-        | ExitReason::SandboxKilled
-        | ExitReason::SetupFailed
-        | ExitReason::Blocked
-        | ExitReason::Disconnected
-        | ExitReason::Drained => Vec::new(),
+        notes: ended.note.map(str::to_owned).into_iter().collect(),
     }
 }
 

@@ -15,7 +15,7 @@ use tonic::codegen::Bytes;
 
 use super::{
     Exec, ExecSpec, ExitReason, ExitResult, NotStarted, OutputStream, StartReport, Stats,
-    conclude::{Ended, conclude},
+    conclude::{Ended, conclude, note_on},
     handle::Control,
     lifecycle::{Effect, Input, Lifecycle, Settings, Stop},
     pipes::{self, OutputPipes},
@@ -286,6 +286,7 @@ impl Running {
                     tripped,
                     duration: now.saturating_duration_since(self.since),
                     output_complete: false,
+                    note: note_on(cause),
                 });
                 self.life.step(now, Input::Ended)
             }

@@ -129,7 +129,7 @@ fn a_mebibyte_of_anything_takes_linear_time() {
         let text = rendered(&output, 7, &output).text;
         let took = start.elapsed();
         // A tenth of a second on an idle machine; hours if it were quadratic.
-        assert!(took < Duration::from_secs(60), "{name} took {took:?}");
+        assert!(took < Duration::from_mins(1), "{name} took {took:?}");
         assert!(is_clean(&text), "{name}");
     }
 }
