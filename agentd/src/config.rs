@@ -1,11 +1,11 @@
 //! Settings: what the command line, the configuration file and the environment say, made into one
-//! checked value. The only place that reads the environment.
+//! checked value. The environment is read in `environment` and nowhere else.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+mod environment;
+
+use std::path::{Path, PathBuf};
+
+pub use environment::Environment;
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -24,30 +24,6 @@ const DEFAULT_MAX_EXECS: usize = 64;
 
 /// Most that can be configured: each takes five descriptors and up to 2.5 MiB.
 const MAX_MAX_EXECS: usize = 4096;
-
-/// Variables of our own environment that a profile may pass on. All harmless; the launcher gets no
-/// other, whatever a profile says.
-const PASSABLE: &[&str] = &[
-    "CARGO_HOME",
-    "COLORTERM",
-    "GOPATH",
-    "GOROOT",
-    "JAVA_HOME",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LC_MONETARY",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "NVM_DIR",
-    "PYENV_ROOT",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "TZ",
-];
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -96,76 +72,6 @@ struct RawConfig {
     allow_uids: Vec<u32>,
     allow_gids: Vec<u32>,
     max_execs: Option<usize>,
-}
-
-/// What of our own environment matters.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
-    runtime_dir: Option<PathBuf>,
-    config_home: Option<PathBuf>,
-    pass: BTreeMap<String, String>,
-    /// `AGENTD_LOG`: a filter such as `debug` or `agentd=trace`.
-    pub log: Option<String>,
-    uid: u32,
-}
-
-impl Environment {
-    /// Reads it.
-    #[must_use]
-    pub fn read() -> Self {
-        Self::from(std::env::var_os, nix::unistd::Uid::current().as_raw())
-    }
-
-    fn from(var: impl Fn(&'static str) -> Option<OsString>, uid: u32) -> Self {
-        let dir = |name| {
-            var(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        let pass = PASSABLE
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), var(name)?.into_string().ok()?)));
-        Self {
-            runtime_dir: dir("XDG_RUNTIME_DIR"),
-            config_home: dir("XDG_CONFIG_HOME")
-                .or_else(|| dir("HOME").map(|home| home.join(".config"))),
-            pass: pass.collect(),
-            log: var("AGENTD_LOG").and_then(|value| value.into_string().ok()),
-            uid,
-        }
-    }
-
-    /// The user that started us.
-    #[must_use]
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    fn is_root(&self) -> bool {
-        self.uid == 0
-    }
-
-    fn default_listener(&self) -> Result<PathBuf, ConfigError> {
-        if self.is_root() {
-            return Ok("/run/agentd/agentd.sock".into());
-        }
-        self.runtime_dir
-            .as_ref()
-            .map(|dir| dir.join("agentd/agentd.sock"))
-            .ok_or(ConfigError::NoRuntimeDir)
-    }
-
-    /// For a service the operator is root; for an embedded daemon it is the person.
-    fn default_profile_dirs(&self, mode: Mode) -> Vec<PathBuf> {
-        let dir = match mode {
-            Mode::Service if self.is_root() => Some(PathBuf::from("/etc/agentd/profiles")),
-            Mode::Service | Mode::Embedded => self
-                .config_home
-                .as_ref()
-                .map(|dir| dir.join("agentd/profiles")),
-        };
-        dir.into_iter().filter(|dir| dir.is_dir()).collect()
-    }
 }
 
 /// How the daemon is reached.
@@ -313,6 +219,8 @@ fn parse(text: &str) -> Result<RawConfig, (usize, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, ffi::OsString};
+
     use super::*;
 
     fn environment(uid: u32, vars: &[(&str, &str)]) -> Environment {

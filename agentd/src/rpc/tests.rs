@@ -377,12 +377,12 @@ async fn only_operators_administer() {
     assert_eq!(status.code(), Code::PermissionDenied);
     let channel = connect(vec![me()]).await;
     let mut operator = AdminServiceClient::new(channel.clone());
-    let stats = operator
+    let counters = operator
         .get_stats(pb::GetStatsRequest {})
         .await
         .unwrap()
         .into_inner();
-    assert!(stats.rss_bytes > 0);
+    assert!(counters.rss_bytes > 0);
     let status = operator
         .reload_policy(pb::ReloadPolicyRequest {})
         .await
