@@ -1,5 +1,7 @@
 //! Floods: memory stays flat, and what is dropped is counted exactly.
 
+use std::time::Duration;
+
 use agentd_tests::harness::{Daemon, World, in_every_mode};
 
 /// The promise is about 3 GB; a debug build proves the same with less patience.
@@ -22,7 +24,13 @@ fn a_flood_leaves_the_daemons_memory_flat_and_is_counted_to_the_byte() {
             .expect_code(0);
         let before = daemon.peak_memory_kib();
         let script = format!("yes | head -c {FLOOD}");
-        let ended = daemon.cli(&world, &["exec", "--json", "--", &script]).run();
+        let ended = daemon
+            .cli(
+                &world,
+                &["exec", "--json", "--timeout", "300s", "--", &script],
+            )
+            .start()
+            .wait(Duration::from_secs(300));
         ended.expect_code(0);
         let answer = ended.json();
         let after = daemon.peak_memory_kib();
