@@ -11,6 +11,7 @@ mod lifecycle;
 mod lifecycle_tests;
 mod outbox;
 mod server;
+mod stale;
 mod start;
 mod tripwire;
 mod uids;
@@ -82,6 +83,14 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
+    if tier == crate::policy::Tier::Nested
+        && let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid)
+    {
+        jail::complain(format_args!(
+            "what earlier runs left in {}: {error}",
+            stale::PARENT
+        ));
+    }
     let catalogue = Catalogue::load(&args.profile_dirs)?;
     let mut server = server::Server::new(channel, (host, tier), (catalogue, args));
     server.announce();

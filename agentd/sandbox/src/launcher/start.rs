@@ -3,7 +3,7 @@
 use std::{
     fs::{self, DirBuilder},
     os::{fd::OwnedFd, unix::fs::DirBuilderExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use nix::errno::Errno;
@@ -12,6 +12,7 @@ use super::{
     facts::{self, Reserved, Surroundings},
     jail::{Jail, Leavings},
     lifecycle::{Lifecycle, Millis},
+    stale,
     tripwire::Tripwires,
     uids::Uids,
 };
@@ -126,8 +127,7 @@ impl Workshop {
                 "all throw-away user ids are in use".to_owned(),
             )
         })?;
-        let name = format!("agentd-{}-{}", std::process::id(), exec.0);
-        let tmp = Path::new("/tmp").join(name);
+        let tmp = stale::private_dir(std::process::id(), exec.0);
         if self.surroundings.tier == Tier::Nested
             && let Err(error) = DirBuilder::new().mode(0o700).create(&tmp)
         {
