@@ -9,7 +9,7 @@ use crate::{
     args::{self, Cli, Command},
     complaint,
     config::Environment,
-    demo, exec, repl, run, status,
+    demo, exec, repl, run, status, stdout,
 };
 
 /// Exit code of a program that cannot start.
@@ -22,6 +22,10 @@ enum StartError {
     CurrentDir(#[source] io::Error),
     #[error("the event loop cannot be started; this process may be out of file descriptors")]
     Runtime(#[source] io::Error),
+    #[error(
+        "the completions cannot be written to standard output; check where it is redirected to"
+    )]
+    Completions(#[source] io::Error),
 }
 
 /// A failure and the exit code it has.
@@ -32,7 +36,9 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let code = match args::parse(&arguments) {
         Ok(cli) => perform(cli).unwrap_or_else(|(code, error)| {
-            complaint::error(error.as_ref());
+            if code != stdout::READER_GONE {
+                complaint::error(error.as_ref());
+            }
             code
         }),
         Err(usage) => {
@@ -72,7 +78,7 @@ async fn command(cli: Cli, environment: &Environment) -> Result<u8, Failed> {
     match cli.command {
         Some(Command::Exec(args)) => exec::run(args, global, environment)
             .await
-            .map_err(|error| (exec::FAILURE, error.into())),
+            .map_err(|error| (error.exit_code(), error.into())),
         Some(Command::Run(args)) => run::run(args, global, environment)
             .await
             .map_err(|error| (error.exit_code(), error.into())),
@@ -83,8 +89,16 @@ async fn command(cli: Cli, environment: &Environment) -> Result<u8, Failed> {
             .await
             .map_err(|error| (error.exit_code(), error.into())),
         Some(Command::Completions { shell }) => {
-            clap_complete::generate(shell, &mut Cli::command(), "agent-cli", &mut io::stdout());
-            Ok(0)
+            // Into memory first: the generator panics when a write fails.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "agent-cli", &mut script);
+            match stdout::write(&script) {
+                Ok(()) => Ok(0),
+                Err(error) => Err((
+                    stdout::exit_code(&error, FAILURE),
+                    StartError::Completions(error).into(),
+                )),
+            }
         }
         None => repl::run(cli.prompt, global, environment)
             .await

@@ -8,9 +8,29 @@ use std::{
 
 use crate::terminal::neutral;
 
-/// Prints an error with its causes.
+/// A cause that the person has been told already: the error that has it is not printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its message stands above")]
+pub struct AlreadyTold;
+
+/// Prints an error with its causes, unless it was told already.
 pub fn error(error: &dyn Error) {
-    line(&chain(error));
+    if !is_told(error) {
+        line(&chain(error));
+    }
+}
+
+/// Whether [`AlreadyTold`] is among the causes.
+#[must_use]
+pub fn is_told(error: &dyn Error) -> bool {
+    let mut next = error.source();
+    while let Some(cause) = next {
+        if cause.is::<AlreadyTold>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// Prints a remark.

@@ -22,5 +22,6 @@ pub mod run;
 pub mod session;
 pub mod signals;
 pub mod status;
+pub mod stdout;
 pub mod step;
 pub mod terminal;

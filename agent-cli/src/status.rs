@@ -1,6 +1,6 @@
 //! `agent-cli status`: the daemon, the host, the profiles.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -10,6 +10,7 @@ use crate::{
     args::{GlobalArgs, StatusArgs},
     config::Environment,
     daemon::{Capability, Daemon, DaemonError, ProfileInfo, ServerInfo},
+    stdout,
     terminal::neutral,
 };
 
@@ -30,7 +31,8 @@ impl StatusError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Daemon(error) if error.is_usage() => ExitCode::Usage.code(),
-            Self::Daemon(_) | Self::Write(_) => ExitCode::Error.code(),
+            Self::Daemon(_) => ExitCode::Error.code(),
+            Self::Write(error) => stdout::exit_code(error, ExitCode::Error.code()),
         }
     }
 }
@@ -117,10 +119,7 @@ pub async fn run(
     } else {
         status.text()
     };
-    io::stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .map_err(StatusError::Write)?;
+    stdout::write(text.as_bytes()).map_err(StatusError::Write)?;
     Ok(0)
 }
 

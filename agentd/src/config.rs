@@ -83,12 +83,21 @@ pub enum Mode {
     Embedded,
 }
 
+/// What the settings are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To serve: there must be a listener.
+    Serve,
+    /// To be looked at: without a place for the default listener there is none.
+    Inspect,
+}
+
 /// Checked settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Mode.
     pub mode: Mode,
-    /// Sockets to bind; empty when embedded.
+    /// Sockets to bind; empty when embedded, or when there is no place for the default one.
     pub listen: Vec<PathBuf>,
     /// How to start the launcher.
     pub launcher: LauncherCommand,
@@ -108,18 +117,22 @@ pub struct Config {
 
 impl Config {
     /// Puts everything together. The command line wins over the file.
-    pub fn load(args: &ServeArgs, environment: &Environment) -> Result<Self, ConfigError> {
+    pub fn load(
+        args: &ServeArgs,
+        environment: &Environment,
+        purpose: Purpose,
+    ) -> Result<Self, ConfigError> {
         let raw = match &args.config {
             Some(path) => read(path)?,
             None => RawConfig::default(),
         };
-        Self::check(raw, args, environment)
+        Self::check(raw, args, (environment, purpose))
     }
 
     fn check(
         raw: RawConfig,
         args: &ServeArgs,
-        environment: &Environment,
+        (environment, purpose): (&Environment, Purpose),
     ) -> Result<Self, ConfigError> {
         let mode = if args.embedded {
             Mode::Embedded
@@ -128,7 +141,10 @@ impl Config {
         };
         let listen = match mode {
             Mode::Embedded => Vec::new(),
-            Mode::Service => listeners(first_given([&args.listen, &raw.listen]), environment)?,
+            Mode::Service => {
+                let given = first_given([&args.listen, &raw.listen]);
+                tolerate(listeners(given, environment), purpose)?
+            }
         };
         let profile_dirs = match first_given([&args.profile_dir, &raw.profile_dirs]) {
             [] => environment.default_profile_dirs(mode),
@@ -177,6 +193,16 @@ fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
         .into_iter()
         .find(|choice| !choice.is_empty())
         .map_or(&[], Vec::as_slice)
+}
+
+fn tolerate(
+    listeners: Result<Vec<PathBuf>, ConfigError>,
+    purpose: Purpose,
+) -> Result<Vec<PathBuf>, ConfigError> {
+    match (listeners, purpose) {
+        (Err(ConfigError::NoRuntimeDir), Purpose::Inspect) => Ok(Vec::new()),
+        (listeners, Purpose::Serve | Purpose::Inspect) => listeners,
+    }
 }
 
 fn listeners(given: &[String], environment: &Environment) -> Result<Vec<PathBuf>, ConfigError> {
@@ -230,7 +256,7 @@ mod tests {
 
     fn config(text: &str, args: &ServeArgs, uid: u32) -> Result<Config, ConfigError> {
         let environment = environment(uid, &[("XDG_RUNTIME_DIR", "/run/user/5")]);
-        Config::check(parse(text).unwrap(), args, &environment)
+        Config::check(parse(text).unwrap(), args, (&environment, Purpose::Serve))
     }
 
     #[test]
@@ -299,13 +325,18 @@ mod tests {
 
     #[test]
     fn without_a_runtime_directory_the_remedy_is_named() {
-        let error = Config::check(
-            RawConfig::default(),
-            &ServeArgs::default(),
-            &environment(5, &[]),
-        )
-        .unwrap_err();
+        let check = |purpose| {
+            let environment = environment(5, &[]);
+            Config::check(
+                RawConfig::default(),
+                &ServeArgs::default(),
+                (&environment, purpose),
+            )
+        };
+        let error = check(Purpose::Serve).unwrap_err();
         assert!(error.to_string().contains("--listen"));
+        // What is only looked at needs no listener.
+        assert!(check(Purpose::Inspect).unwrap().listen.is_empty());
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! address, and the policy says whether that is refused. The word alone proves nothing; only the
 //! policy's answer does. Pure.
 
+mod hidden;
 mod lines;
 mod suspect;
 
+pub use hidden::mentioned;
 pub use lines::suspects;
 pub use suspect::{Suspect, judge};
 
@@ -12,7 +14,7 @@ pub use suspect::{Suspect, judge};
 pub const MAX_DENIALS: usize = 16;
 
 /// Most questions asked of the policy for one command.
-const MAX_SUSPECTS: usize = 64;
+pub(crate) const MAX_SUSPECTS: usize = 64;
 
 /// What is known of the command beside its output.
 #[derive(Debug, Clone, Copy)]

@@ -22,16 +22,24 @@ pub enum Exit {
     Config,
 }
 
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Failed => 1,
+            Self::Usage => 64,
+            Self::Unavailable => 69,
+            Self::Bug => 70,
+            Self::NotPermitted => 77,
+            Self::Config => 78,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Ok => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 64,
-            Exit::Unavailable => 69,
-            Exit::Bug => 70,
-            Exit::NotPermitted => 77,
-            Exit::Config => 78,
-        })
+        Self::from(exit.code())
     }
 }

@@ -1,15 +1,13 @@
 //! `agentd check` and `agentd doctor`: start the launcher, say what it says, let it go.
 
-use std::io::{self, Write as _};
-
 use agentd_sandbox::{monitor::ProfileSummary, policy::Tier, probe};
 use serde_json::json;
 
 use crate::{
     cli::DoctorArgs,
-    config::{Config, Mode},
+    config::{Config, ConfigError, Mode},
     exit::Exit,
-    run::complain,
+    run::{boot_failed, print},
     startup::{BootError, Booted, LauncherCommand},
 };
 
@@ -39,7 +37,7 @@ pub(crate) fn check(config: &Config) -> Exit {
         Some(profile) if profile.unavailable.is_none() => Exit::Ok,
         Some(_) | None => Exit::Config,
     };
-    print(&check_text(config, &seen), exit)
+    print(check_text(config, &seen).as_bytes(), exit)
 }
 
 /// Prints what the host can enforce.
@@ -51,7 +49,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Exit {
     let (seen, exit) = match look(&launcher) {
         Ok(seen) => (seen, Exit::Ok),
         // The launcher has said why it cannot work here; what the host lacks is still worth telling.
-        Err(BootError::Ended) => (probed(), Exit::Config),
+        Err(BootError::Refused(exit)) => (probed(), exit),
         Err(error) => return boot_failed(&error),
     };
     let text = if args.json {
@@ -59,7 +57,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Exit {
     } else {
         doctor_text(&seen)
     };
-    print(&text, exit)
+    print(text.as_bytes(), exit)
 }
 
 fn look(launcher: &LauncherCommand) -> Result<Seen, BootError> {
@@ -69,9 +67,9 @@ fn look(launcher: &LauncherCommand) -> Result<Seen, BootError> {
         profiles,
         process,
     } = launcher.boot()?;
-    // ORDER: it ends when its socket closes.
+    // ORDER: it ends when its socket closes. How it ends is of no interest: it has answered.
     drop(channel);
-    process.wait();
+    drop(process.wait());
     Ok(Seen {
         tier: Some(host.tier),
         tier_reason: host.tier_reason,
@@ -97,32 +95,15 @@ fn probed() -> Seen {
     }
 }
 
-fn boot_failed(error: &BootError) -> Exit {
-    let exit = match error {
-        BootError::Ended => Exit::Config,
-        BootError::NotFound
-        | BootError::Start { .. }
-        | BootError::Channel(_)
-        | BootError::Silent
-        | BootError::OtherVersion => Exit::Unavailable,
-    };
-    complain(error, exit)
-}
-
-fn print(text: &str, exit: Exit) -> Exit {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => exit,
-        // A reader that has seen enough, such as `head`, is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
-        Err(error) => complain(&error, Exit::Unavailable),
-    }
-}
-
 fn check_text(config: &Config, seen: &Seen) -> String {
     let mut text = String::new();
     match config.mode {
         Mode::Embedded => text.push_str("listens on:       the inherited connection\n"),
         Mode::Service => {
+            if config.listen.is_empty() {
+                let why = ConfigError::NoRuntimeDir;
+                line(&mut text, format_args!("listens on:       nothing: {why}"));
+            }
             for path in &config.listen {
                 line(
                     &mut text,

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::unix::net::UnixStream as StdStream,
+    os::unix::{net::UnixStream as StdStream, process::ExitStatusExt},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -23,7 +23,7 @@ use crate::{
     exit::Exit,
     launcher_link::LinkError,
     rpc::{Identity, ServerError},
-    run::complain,
+    run::{boot_failed, complain},
     startup::{
         self, BootError, Booted, ListenError, Listening, Memory, PrivilegeError, Reach,
         Unprivileged,
@@ -71,9 +71,7 @@ impl ServeError {
     fn exit(&self) -> Exit {
         match self {
             Self::Listen(ListenError::NotConnected(_)) => Exit::Usage,
-            Self::Boot(BootError::Ended) | Self::DefaultProfile(_) | Self::Confine(_) => {
-                Exit::Config
-            }
+            Self::DefaultProfile(_) | Self::Confine(_) => Exit::Config,
             Self::Boot(_) | Self::Listen(_) | Self::Link(_) | Self::LauncherGone => {
                 Exit::Unavailable
             }
@@ -104,6 +102,7 @@ struct Prepared {
 pub(crate) fn serve(config: Config) -> Exit {
     match prepare(&config).and_then(|prepared| run(config, prepared)) {
         Ok(()) => Exit::Ok,
+        Err(ServeError::Boot(error)) => boot_failed(&error),
         Err(error) => {
             let exit = error.exit();
             complain(&error, exit)
@@ -197,10 +196,14 @@ fn run(config: Config, prepared: Prepared) -> Result<(), ServeError> {
     let outcome = runtime.block_on(life::live(plan, (channel, Arc::new(profiles)), door));
     // ORDER: the launcher ends when its socket closes, and that closes with the runtime's tasks.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    process.wait();
+    let killed = process.wait().is_some_and(|s| s.signal().is_some());
     for path in paths {
         // The confined front end may not be allowed to; the next start replaces a stale socket.
         drop(std::fs::remove_file(path));
+    }
+    // Told to stop and bereft of the launcher at once: the loss is what has to be heard of.
+    if killed {
+        return outcome.and(Err(ServeError::LauncherGone));
     }
     outcome
 }

@@ -50,9 +50,7 @@ impl Embedded {
             Err(source) => Err(embedded
                 .early_end()
                 .await
-                .map_or(ConnectError::Transport { source }, |status| {
-                    ConnectError::Ended { status }
-                })),
+                .map_or(ConnectError::Transport { source }, ConnectError::ended)),
         }
     }
 

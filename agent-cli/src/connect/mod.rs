@@ -12,7 +12,7 @@ use std::{io, path::PathBuf, process::ExitStatus};
 use thiserror::Error;
 use tonic::transport::Channel;
 
-use crate::config::Environment;
+use crate::{complaint::AlreadyTold, config::Environment};
 
 pub use address::{Address, AddressError};
 #[cfg(unix)]
@@ -43,6 +43,16 @@ pub enum ConnectError {
         /// Cause.
         source: tonic::transport::Error,
     },
+    /// A daemon accepted the connection and closed it without a word, as agentd does with users that it
+    /// does not admit.
+    #[error(
+        "agentd at {} closed the connection: it probably does not admit this user; its operator sets allow-uids or allow-gids",
+        path.display()
+    )]
+    Closed {
+        /// Socket.
+        path: PathBuf,
+    },
     /// There is no daemon program.
     #[error(
         "agentd is neither next to agent-cli nor in PATH; build it with `cargo build --workspace`, or connect to a running one with --connect"
@@ -64,6 +74,9 @@ pub enum ConnectError {
         /// How.
         status: ExitStatus,
     },
+    /// The private daemon ended and has said why.
+    #[error("the private agentd refused to start")]
+    Refused(#[source] AlreadyTold),
     /// The transport failed.
     #[error("the connection to the private agentd failed; run `agentd doctor`")]
     Transport {
@@ -75,6 +88,31 @@ pub enum ConnectError {
     NoEmbedded,
 }
 
+/// Exit codes with which agentd has told its one line: wrong usage, not permitted, wrong configuration or
+/// a host that cannot enforce it.
+const TOLD_CODES: [i32; 3] = [64, 77, 78];
+
+impl ConnectError {
+    /// The private daemon ended before it answered.
+    #[must_use]
+    pub fn ended(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) if TOLD_CODES.contains(&code) => Self::Refused(AlreadyTold),
+            Some(_) | None => Self::Ended { status },
+        }
+    }
+
+    /// Nothing came of dialling `path`.
+    #[cfg(unix)]
+    fn of_dialling(path: PathBuf, source: tonic::transport::Error) -> Self {
+        if socket::hung_up(&source) {
+            Self::Closed { path }
+        } else {
+            Self::Unreachable { path, source }
+        }
+    }
+}
+
 /// A connection, and the daemon process when it is ours.
 #[derive(Debug)]
 pub struct Connection {
@@ -82,6 +120,8 @@ pub struct Connection {
     pub channel: Channel,
     /// The private daemon; it lives as long as the channel.
     pub embedded: Option<Embedded>,
+    /// The socket of a daemon that is not ours.
+    pub socket: Option<PathBuf>,
 }
 
 /// Reaches a daemon: `asked` (from `--connect`), else `AGENTD_SOCKET`, else one that runs, else a private one.
@@ -105,8 +145,9 @@ pub async fn connect(
             Ok(channel) => Ok(Connection {
                 channel,
                 embedded: None,
+                socket: Some(path),
             }),
-            Err(source) => Err(ConnectError::Unreachable { path, source }),
+            Err(source) => Err(ConnectError::of_dialling(path, source)),
         };
     }
     for path in address::usual_places(environment.runtime_dir.as_deref()) {
@@ -117,6 +158,7 @@ pub async fn connect(
             return Ok(Connection {
                 channel,
                 embedded: None,
+                socket: Some(path),
             });
         }
     }
@@ -124,6 +166,7 @@ pub async fn connect(
     Ok(Connection {
         channel,
         embedded: Some(embedded),
+        socket: None,
     })
 }
 
@@ -140,4 +183,21 @@ pub async fn connect(
         Address::parse(text)?;
     }
     Err(ConnectError::NoEmbedded)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::ConnectError;
+    use crate::complaint;
+    use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+
+    #[test]
+    fn a_private_daemon_that_has_told_why_it_ended_needs_no_second_line() {
+        for (code, told) in [(64, true), (77, true), (78, true), (1, false), (70, false)] {
+            let error = ConnectError::ended(ExitStatus::from_raw(code << 8));
+            assert_eq!(complaint::is_told(&error), told, "{code}");
+        }
+        let killed = ConnectError::ended(ExitStatus::from_raw(9));
+        assert!(!complaint::is_told(&killed), "{killed}");
+    }
 }

@@ -39,6 +39,24 @@ pub(crate) async fn adopt(stream: UnixStream) -> Result<Channel, Error> {
         .await
 }
 
+/// Whether somebody accepted the connection and then closed it: what dialling itself cannot report.
+pub(super) fn hung_up(error: &Error) -> bool {
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        if let Some(cause) = cause.downcast_ref::<io::Error>() {
+            return matches!(
+                cause.kind(),
+                io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::UnexpectedEof
+            );
+        }
+        next = cause.source();
+    }
+    false
+}
+
 fn endpoint() -> Endpoint {
     // The authority is never looked up: the connector above decides where the bytes go.
     Endpoint::from_static("http://agentd.invalid")

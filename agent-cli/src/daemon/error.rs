@@ -1,13 +1,13 @@
 //! What goes wrong between this client and a daemon, in words that name the remedy.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use agentd_proto::ERROR_DOMAIN;
 use prost::Message;
 use thiserror::Error;
 use tonic::{Code, Status};
 
-use crate::connect::{ConnectError, Embedded};
+use crate::connect::{ConnectError, Connection};
 
 /// Why the daemon could not be used.
 #[derive(Debug, Error)]
@@ -86,17 +86,22 @@ pub(super) fn call(status: &Status, what: &'static str) -> DaemonError {
     }
 }
 
-/// The error of the very first call: a private daemon that could not start has ended by now.
-pub(super) async fn hello(status: Status, embedded: Option<Embedded>) -> DaemonError {
+/// The error of the very first call: a private daemon that could not start has ended by now, and a shared
+/// one has closed the connection of a user that it does not admit.
+pub(super) async fn hello(status: Status, connection: Connection) -> DaemonError {
     #[cfg(unix)]
-    if let Some(mut embedded) = embedded
+    if let Some(mut embedded) = connection.embedded
         && let Some(status) = embedded.early_end().await
     {
-        return ConnectError::Ended { status }.into();
+        return ConnectError::ended(status).into();
     }
-    #[cfg(not(unix))]
-    drop(embedded);
-    call(&status, "InfoService")
+    match (call(&status, "InfoService"), connection.socket) {
+        // Only the transport's own errors have a cause: this one is no answer of the daemon.
+        (DaemonError::Broken(_), Some(path)) if status.source().is_some() => {
+            ConnectError::Closed { path }.into()
+        }
+        (error, _) => error,
+    }
 }
 
 fn describe(status: &Status) -> String {

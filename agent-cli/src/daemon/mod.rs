@@ -53,12 +53,11 @@ impl Daemon {
         environment: &Environment,
     ) -> Result<Self, DaemonError> {
         let connection = connect::connect(asked, environment).await?;
-        let (channel, embedded) = (connection.channel, connection.embedded);
-        let mut client = InfoServiceClient::new(channel.clone());
+        let mut client = InfoServiceClient::new(connection.channel.clone());
         let hello = client.get_server_info(v1::GetServerInfoRequest {});
         let answer = match tokio::time::timeout(HELLO_TIMEOUT, hello).await {
             Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return Err(error::hello(status, embedded).await),
+            Ok(Err(status)) => return Err(error::hello(status, connection).await),
             Err(_elapsed) => return Err(DaemonError::Silent(HELLO_TIMEOUT)),
         };
         if answer.generation < MIN_GENERATION {
@@ -67,8 +66,8 @@ impl Daemon {
             });
         }
         Ok(Self {
-            channel,
-            embedded,
+            channel: connection.channel,
+            embedded: connection.embedded,
             info: convert::server_info(answer),
         })
     }

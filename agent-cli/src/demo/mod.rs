@@ -5,10 +5,7 @@
 mod project;
 mod verify;
 
-use std::{
-    io::{self, Write},
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use thiserror::Error;
 
@@ -19,6 +16,7 @@ use crate::{
     daemon::{Daemon, DaemonError, SandboxChoice},
     provider::scripted::{ScriptError, ScriptedProvider},
     session::{self, Company, Interrupts, ModelSource, Place, Session, SessionError, Turn},
+    stdout,
     terminal::{Ink, Screen, Style, Voice},
 };
 
@@ -55,9 +53,8 @@ impl DemoError {
         match self {
             Self::Session(error) => error.exit_code(),
             Self::Daemon(error) if error.is_usage() => ExitCode::Usage.code(),
-            Self::Project(_) | Self::Script(_) | Self::Daemon(_) | Self::Write(_) => {
-                ExitCode::Error.code()
-            }
+            Self::Project(_) | Self::Script(_) | Self::Daemon(_) => ExitCode::Error.code(),
+            Self::Write(error) => stdout::exit_code(error, ExitCode::Error.code()),
         }
     }
 }
@@ -160,7 +157,7 @@ impl Stage<'_> {
 }
 
 fn say(text: &str) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{text}")
+    stdout::write(format!("{text}\n").as_bytes())
 }
 
 fn ended_well(end: &TurnEnd) -> Check {

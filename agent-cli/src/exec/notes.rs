@@ -3,19 +3,20 @@
 use super::follow::LostBytes;
 use crate::daemon::{Blocked, Denial, ExitReason, Outcome, SetupFailure};
 
-/// The notes, one line each; none for a command that simply ran.
+/// The notes on a command that was to start `program`, one line each; none when it simply ran.
 #[must_use]
-pub fn notes(outcome: &Outcome, lost: LostBytes) -> Vec<String> {
+pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(outcome.blocked.as_ref().map(blocked));
-    lines.extend(outcome.setup_failure.as_ref().map(setup_failure));
+    lines.extend(
+        outcome
+            .setup_failure
+            .as_ref()
+            .map(|failure| setup_failure(program, failure)),
+    );
     lines.extend(ending(outcome));
     lines.extend(outcome.denials.iter().map(denial));
-    match outcome.leftover_processes {
-        0 => {}
-        1 => lines.push("1 process outlived the command and was ended".to_owned()),
-        n => lines.push(format!("{n} processes outlived the command and were ended")),
-    }
+    lines.extend(leftovers(outcome));
     let missing = lost.stdout.saturating_add(lost.stderr);
     if missing > 0 {
         lines.push(format!(
@@ -24,6 +25,16 @@ pub fn notes(outcome: &Outcome, lost: LostBytes) -> Vec<String> {
     }
     lines.extend(outcome.notes.iter().cloned());
     lines
+}
+
+/// What outlived a command that ended by itself. Whatever else ends a command ends the whole tree.
+fn leftovers(outcome: &Outcome) -> Option<String> {
+    let by_itself = matches!(outcome.reason, ExitReason::Exited | ExitReason::Signaled);
+    match outcome.leftover_processes {
+        n if n == 0 || !by_itself => None,
+        1 => Some("1 process outlived the command and was ended".to_owned()),
+        n => Some(format!("{n} processes outlived the command and were ended")),
+    }
 }
 
 fn ending(outcome: &Outcome) -> Option<String> {
@@ -68,11 +79,20 @@ pub fn blocked(blocked: &Blocked) -> String {
     )
 }
 
-fn setup_failure(failure: &SetupFailure) -> String {
-    format!(
-        "nothing ran: {} at stage '{}' ({})",
-        failure.kind, failure.stage, failure.errno_name
-    )
+fn setup_failure(program: &str, failure: &SetupFailure) -> String {
+    match (failure.stage.as_str(), failure.kind) {
+        ("exec", "not-found") if program.contains('/') => {
+            format!("{program}: not found in the jail")
+        }
+        ("exec", "not-found") => format!("{program}: not found in the jail's PATH"),
+        ("exec", "permission-denied" | "not-executable") => {
+            format!("{program}: not executable in the jail")
+        }
+        (stage, kind) => format!(
+            "nothing ran: {kind} at stage '{stage}' ({})",
+            failure.errno_name
+        ),
+    }
 }
 
 /// A denial in one line: the daemon's sentence, and where it comes from.
@@ -116,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_command_that_simply_ran_needs_no_note() {
-        assert!(notes(&exited(), LostBytes::default()).is_empty());
+        assert!(notes("ls", &exited(), LostBytes::default()).is_empty());
     }
 
     #[test]
@@ -157,9 +177,8 @@ mod tests {
             timeout: ended after 2004 ms with everything it had started
             read /etc/shadow is denied: no rule grants it [landlock, rule default, inferred]
             connect port 80 is denied [landlock, rule a.toml:3, kernel]
-            2 processes outlived the command and were ended
             7 bytes of output were dropped, because they were read too slowly"]]
-        .assert_eq(&notes(&outcome, lost).join("\n"));
+        .assert_eq(&notes("ls", &outcome, lost).join("\n"));
     }
 
     #[test]
@@ -173,23 +192,52 @@ mod tests {
             }),
             ..Outcome::lost()
         };
-        let failed = Outcome {
-            reason: ExitReason::SetupFailed,
-            setup_failure: Some(SetupFailure {
-                kind: "not-found",
-                stage: "exec".into(),
-                errno: 2,
-                errno_name: "ENOENT".into(),
-            }),
-            ..Outcome::lost()
-        };
+        let mut lines = notes("sudo", &blocked, LostBytes::default());
+        for (program, kind, stage) in [
+            ("no_such", "not-found", "exec"),
+            ("bin/no_such", "not-found", "exec"),
+            ("/etc/passwd", "permission-denied", "exec"),
+            ("data", "not-executable", "exec"),
+            ("ls", "bad-cwd", "chdir"),
+        ] {
+            let outcome = Outcome {
+                reason: ExitReason::SetupFailed,
+                setup_failure: Some(SetupFailure {
+                    kind,
+                    stage: stage.into(),
+                    errno: 2,
+                    errno_name: "ENOENT".into(),
+                }),
+                ..Outcome::lost()
+            };
+            lines.extend(notes(program, &outcome, LostBytes::default()));
+        }
         expect_test::expect![[r"
             blocked by base.toml:7 at sudo true: no privilege changes
-            nothing ran: not-found at stage 'exec' (ENOENT)"]]
-        .assert_eq(
-            &[blocked, failed]
-                .map(|outcome| notes(&outcome, LostBytes::default()).join("\n"))
-                .join("\n"),
-        );
+            no_such: not found in the jail's PATH
+            bin/no_such: not found in the jail
+            /etc/passwd: not executable in the jail
+            data: not executable in the jail
+            nothing ran: bad-cwd at stage 'chdir' (ENOENT)"]]
+        .assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn only_what_outlives_a_command_that_ended_by_itself_is_a_leftover() {
+        for (reason, expected) in [
+            (ExitReason::Exited, true),
+            (ExitReason::Signaled, true),
+            (ExitReason::Timeout, false),
+            (ExitReason::Cancelled, false),
+        ] {
+            let outcome = Outcome {
+                reason,
+                leftover_processes: 2,
+                ..Outcome::lost()
+            };
+            let note = "2 processes outlived the command and were ended".to_owned();
+            let notes = notes("ls", &outcome, LostBytes::default());
+            assert_eq!(notes.contains(&note), expected, "{reason:?}");
+        }
     }
 }

@@ -32,7 +32,7 @@ pub enum ErrorClass {
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
     /// 401 or 403.
-    #[error("the API refused the credential ({status}): {message}{}; check ANTHROPIC_API_KEY, or use --auth bearer with ANTHROPIC_AUTH_TOKEN if the gateway wants that", request_id_note(.request_id.as_deref()))]
+    #[error("the API refused the credential ({status}): {message}{}; {remedy}", request_id_note(.request_id.as_deref()))]
     Auth {
         /// HTTP status.
         status: u16,
@@ -40,6 +40,8 @@ pub enum ProviderError {
         message: String,
         /// The API's id of the request.
         request_id: Option<String>,
+        /// Which credential to check.
+        remedy: &'static str,
     },
     /// Another 4xx.
     #[error("the API rejected the request ({status}): {message}{}; {remedy}", request_id_note(.request_id.as_deref()))]

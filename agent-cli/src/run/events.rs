@@ -2,8 +2,8 @@
 //! command line's contract.
 
 use std::{
-    io::{self, Write},
-    sync::Arc,
+    io,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use crate::{
     model::{Reply, ToolCall, ToolOutcome, ToolStatus, Usage},
     session::{About, Turn},
     signals::Signal,
+    stdout,
 };
 
 /// Watches in silence.
@@ -31,11 +32,16 @@ impl Observer for Silent {}
 pub(super) struct JsonLines {
     /// Told when nobody reads them any more.
     unread: Arc<Notify>,
+    /// The first write that failed. Nothing is written after it.
+    failure: Mutex<Option<io::Error>>,
 }
 
 impl JsonLines {
     pub(super) fn new(unread: Arc<Notify>) -> Self {
-        Self { unread }
+        Self {
+            unread,
+            failure: Mutex::new(None),
+        }
     }
 
     /// The first event.
@@ -43,15 +49,21 @@ impl JsonLines {
         self.write(&init(about));
     }
 
-    /// The last event, also the only object of `--output-format json`. Returns the exit code.
-    pub(super) fn result(&self, session_id: &str, turn: &Turn) -> u8 {
+    /// The last event, also the only object of `--output-format json`. Returns the exit code, or why an
+    /// event could not be written: then the turn was ended for nobody reads of it.
+    pub(super) fn result(&self, session_id: &str, turn: &Turn) -> io::Result<u8> {
         self.write(&result(session_id, turn));
-        exit_code(turn)
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map_or(Ok(exit_code(turn)), Err)
     }
 
     fn write(&self, event: &Value) {
-        let line = format!("{event}\n");
-        if io::stdout().lock().write_all(line.as_bytes()).is_err() {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.is_some() {
+            return;
+        }
+        if let Err(error) = stdout::write(format!("{event}\n").as_bytes()) {
+            *failure = Some(error);
             self.unread.notify_one();
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     daemon::Daemon,
     session::{self, Company, Interrupts, Place, Session, SessionError, Turn},
     signals::Signal,
+    stdout,
     terminal::{Ink, Input, Screen, Style, Voice, neutral},
 };
 
@@ -63,10 +64,11 @@ pub async fn run(
     let turn = session::take(&mut session.agent, &args.prompt, &mut interrupts).await;
     let session_id = session.about.session_id.clone();
     session.close().await;
-    Ok(match args.output_format {
+    let written = match args.output_format {
         OutputFormat::Text => tell(&turn, Style::of(environment)),
         OutputFormat::Json | OutputFormat::StreamJson => lines.result(&session_id, &turn),
-    })
+    };
+    written.map_err(SessionError::Write)
 }
 
 /// What happens on the way goes to standard error, so that standard output holds the answer only.
@@ -79,22 +81,23 @@ fn progress(environment: &Environment) -> Screen {
     Screen::new(Box::new(io::stderr()), style, Voice::Asides)
 }
 
-/// Prints the answer, or what stood in its way.
-fn tell(turn: &Turn, style: Style) -> u8 {
+/// Prints the answer, or what stood in its way. Returns the exit code.
+fn tell(turn: &Turn, style: Style) -> io::Result<u8> {
     let end = match turn {
         Turn::Ended(end) => end,
-        Turn::Leave(signal) => return signal.exit_code(),
+        Turn::Leave(signal) => return Ok(signal.exit_code()),
     };
     let text = neutral(end.text.trim_end());
-    if !text.is_empty() {
-        // A closed output is nobody's failure: the exit code tells how the task ended.
-        drop(writeln!(io::stdout().lock(), "{text}"));
-    }
+    let written = if text.is_empty() {
+        Ok(())
+    } else {
+        stdout::write(format!("{text}\n").as_bytes())
+    };
     if let Some(message) = failure(end) {
         let line = style.paint(Ink::Failure, &neutral(&message));
         drop(writeln!(io::stderr().lock(), "agent-cli: {line}"));
     }
-    end.reason.exit_code().code()
+    written.map(|()| end.reason.exit_code().code())
 }
 
 /// One line about a turn that did not end well.

@@ -9,6 +9,7 @@ use crate::{
     config::{ConfigError, WorkspaceError},
     daemon::DaemonError,
     provider::{ProviderError, scripted::ScriptError},
+    stdout,
 };
 
 /// Why there is no session.
@@ -48,7 +49,10 @@ pub enum SessionError {
         /// Why, and the remedy.
         reason: String,
     },
-    /// Signals cannot be watched, or output cannot be written.
+    /// The result cannot be written.
+    #[error("the result cannot be written to standard output; check where it is redirected to")]
+    Write(#[source] io::Error),
+    /// Signals cannot be watched.
     #[error("{what}")]
     Io {
         /// What failed, and the remedy.
@@ -69,6 +73,7 @@ impl SessionError {
             | Self::UnknownProfile { .. }
             | Self::Place(DaemonError::Refused { .. }) => ExitCode::Usage.code(),
             Self::Daemon(error) if error.is_usage() => ExitCode::Usage.code(),
+            Self::Write(error) => stdout::exit_code(error, ExitCode::Error.code()),
             Self::Provider(_)
             | Self::Daemon(_)
             | Self::Place(_)

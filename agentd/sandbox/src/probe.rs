@@ -93,7 +93,11 @@ pub fn probe() -> Host {
     capabilities.push(cgroups());
     Host {
         tier,
-        tier_reason: reasons.join("; "),
+        tier_reason: if landlock_abi == 0 {
+            landlock_capability(landlock_abi).detail
+        } else {
+            reasons.join("; ")
+        },
         landlock_abi,
         kernel: nix::sys::utsname::uname()
             .map(|name| name.release().to_string_lossy().into_owned())

@@ -96,14 +96,25 @@ fn in_line(line: &str, scene: &Scene<'_>) -> Vec<Suspect> {
     }
 }
 
-/// What was tried. A refused redirection looks like a refused read; the script tells them apart.
+/// What was tried. The shell's line about a refused redirection looks like one about a refused program;
+/// the script tells them apart. A program's own line is never about a redirection.
 fn access(line: &str, errno: Errno, path: &str, scene: &Scene<'_>) -> Access {
-    let making = CREATE_WORDS.iter().any(|word| line.contains(word));
+    let making = CREATE_WORDS.iter().any(|word| line.contains(word))
+        || (is_of_the_shell(line) && is_redirected(path, scene));
     match errno {
         Errno::ReadOnly => Access::Create,
-        Errno::Refused | Errno::Missing if making || is_redirected(path, scene) => Access::Create,
+        Errno::Refused | Errno::Missing if making => Access::Create,
         Errno::Refused | Errno::Missing | Errno::Unreachable => Access::Read,
     }
+}
+
+/// True for `NAME: line N: …`, the form of bash's own messages.
+fn is_of_the_shell(line: &str) -> bool {
+    line.split_once(": line ").is_some_and(|(_, rest)| {
+        rest.split_once(": ").is_some_and(|(number, _)| {
+            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+        })
+    })
 }
 
 /// True when the script holds `> path`, in one of its usual spellings.
@@ -123,7 +134,7 @@ fn is_redirected(path: &str, scene: &Scene<'_>) -> bool {
     })
 }
 
-fn is_path_char(c: char) -> bool {
+pub(super) fn is_path_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
 }
 
@@ -190,7 +201,8 @@ fn bare_words<'l>(line: &'l str, errno_text: &str) -> Vec<&'l str> {
 fn absolute(word: &str, cwd: &str) -> Option<String> {
     let plausible = !word.is_empty()
         && word.len() < 512
-        && !word.contains(['\0', char::REPLACEMENT_CHARACTER])
+        && !word
+            .contains(|letter: char| letter.is_control() || letter == char::REPLACEMENT_CHARACTER)
         && !word.contains("://")
         && !word.starts_with(['-', '~', '$', '[', '<']);
     if !plausible {

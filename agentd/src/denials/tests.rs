@@ -110,6 +110,16 @@ fn messages_of_real_programs_name_their_path_and_access() {
             create("/w/.git/hooks/h"),
         ),
         (
+            "cat /etc/shadow; echo > /etc/shadow",
+            "cat: /etc/shadow: Permission denied",
+            read("/etc/shadow"),
+        ),
+        (
+            "cat /etc/shadow; echo > /etc/shadow",
+            "bash: line 1: /etc/shadow: Permission denied",
+            create("/etc/shadow"),
+        ),
+        (
             "echo x > /etc/yy; /etc/y",
             "bash: line 1: /etc/y: Permission denied",
             read("/etc/y"),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, Usage};
+use agentd_sandbox::monitor::{Cause, LeaderStatus, Tripped, Usage};
 
 use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job};
 use crate::denials;
@@ -21,7 +21,7 @@ pub(super) struct Ended {
     pub(super) status: LeaderStatus,
     pub(super) leftover: u32,
     pub(super) usage: Usage,
-    pub(super) tripped: Vec<(String, String)>,
+    pub(super) tripped: Vec<Tripped>,
     pub(super) duration: Duration,
     /// Everything up to the end was read.
     pub(super) output_complete: bool,
@@ -88,7 +88,21 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
     }
 }
 
-fn tripwire((path, rule): &(String, String)) -> Denial {
+fn tripwire(tripped: &Tripped) -> Denial {
+    let Tripped {
+        path,
+        rule,
+        remains,
+    } = tripped;
+    let text = match remains {
+        None => {
+            format!("{path} may not be created ({rule}); what the command made there was removed")
+        }
+        Some(why) => format!(
+            "{path} may not be created ({rule}), and what the command made there could NOT be \
+             removed ({why}): remove it yourself"
+        ),
+    };
     Denial {
         access: "create",
         path: path.clone(),
@@ -96,9 +110,7 @@ fn tripwire((path, rule): &(String, String)) -> Denial {
         layer: "tripwire".to_owned(),
         rule: rule.clone(),
         source: DenialSource::Kernel,
-        text: format!(
-            "{path} may not be created ({rule}); what the command made there was removed"
-        ),
+        text,
     }
 }
 
@@ -112,7 +124,10 @@ async fn inferred(job: &Job) -> Vec<Denial> {
         script: &script,
         cwd: cwd.as_deref().unwrap_or("/"),
     };
-    let suspects = denials::suspects(&[head, &excerpt.tail], &scene);
+    // First, so that what fills the list cannot push it out.
+    let mut suspects: Vec<_> = denials::mentioned(&scene).into_iter().collect();
+    suspects.extend(denials::suspects(&[head, &excerpt.tail], &scene));
+    suspects.truncate(denials::MAX_SUSPECTS);
     if suspects.is_empty() {
         return Vec::new();
     }
@@ -128,5 +143,28 @@ async fn inferred(job: &Job) -> Vec<Denial> {
             tracing::warn!(exec = %job.exec.id(), "the policy took too long to explain failed paths");
             Vec::new()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_removed_is_told_with_the_reason() {
+        let tripped = |remains: Option<&str>| Tripped {
+            path: "/w/.git/hooks/x".to_owned(),
+            rule: "base.toml:7".to_owned(),
+            remains: remains.map(str::to_owned),
+        };
+        assert_eq!(
+            tripwire(&tripped(None)).text,
+            "/w/.git/hooks/x may not be created (base.toml:7); what the command made there was removed"
+        );
+        assert_eq!(
+            tripwire(&tripped(Some("it is busy"))).text,
+            "/w/.git/hooks/x may not be created (base.toml:7), and what the command made there \
+             could NOT be removed (it is busy): remove it yourself"
+        );
     }
 }

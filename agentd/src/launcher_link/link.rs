@@ -188,13 +188,19 @@ impl Link {
         drop(self.0.alive.subscribe().wait_for(|alive| !alive).await);
     }
 
+    /// True when the launcher is known to be gone.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        !*self.0.alive.borrow()
+    }
+
     fn post(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
         let bytes = serde_json::to_vec(request)
             .map_err(|error| LinkError::Channel(ChannelError::Protocol(error)))?;
         if bytes.len() > MAX_MESSAGE {
             return Err(LinkError::TooLarge(bytes.len()));
         }
-        if !*self.0.alive.borrow() {
+        if self.is_lost() {
             return Err(LinkError::Gone);
         }
         self.0

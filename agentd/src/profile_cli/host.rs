@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::{
     cli::ServeArgs,
-    config::{Config, ConfigError, Environment},
+    config::{Config, ConfigError, Environment, Purpose},
     exit::Exit,
 };
 
@@ -82,7 +82,7 @@ pub(super) fn open(profile_dirs: &[PathBuf]) -> Result<Surroundings, ProfileCliE
         profile_dir: profile_dirs.to_vec(),
         ..ServeArgs::default()
     };
-    let config = Config::load(&args, &Environment::read())?;
+    let config = Config::load(&args, &Environment::read(), Purpose::Inspect)?;
     let catalogue = Catalogue::load(&config.launcher.profile_dirs)?;
     let host = probe::probe();
     let facts = HostFacts {

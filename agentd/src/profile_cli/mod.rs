@@ -7,11 +7,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write as _};
-
 pub use args::{AccessArg, ExplainArgs, ListArgs, ProfileCommand, ShowArgs};
 
-use crate::{exit::Exit, run::complain};
+use crate::{
+    exit::Exit,
+    run::{complain, print},
+};
 
 /// Runs a subcommand: one answer on stdout, or one line on stderr.
 #[must_use]
@@ -28,7 +29,7 @@ pub fn run(command: &ProfileCommand) -> Exit {
         }
     };
     match answer {
-        Ok(answer) => print(&answer),
+        Ok(answer) => print(answer.text.as_bytes(), answer.exit),
         Err(error) => {
             let exit = error.exit();
             complain(&error, exit)
@@ -41,13 +42,4 @@ pub fn run(command: &ProfileCommand) -> Exit {
 struct Answer {
     text: String,
     exit: Exit,
-}
-
-fn print(answer: &Answer) -> Exit {
-    match io::stdout().lock().write_all(answer.text.as_bytes()) {
-        Ok(()) => answer.exit,
-        // A reader that has seen enough, such as `head`, is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => answer.exit,
-        Err(error) => complain(&error, Exit::Unavailable),
-    }
 }

@@ -81,8 +81,11 @@ pub(super) async fn live(
     stop.send(()).unwrap_or(());
     drop(tokio::time::timeout(CLOSE_PATIENCE, server).await);
     match reason {
-        Reason::Told | Reason::ConnectionClosed => Ok(()),
-        Reason::LauncherGone => Err(ServeError::LauncherGone),
+        // It may have gone meanwhile: nothing but its death closes its socket before this function ends.
+        Reason::Told | Reason::ConnectionClosed if !link.is_lost() => Ok(()),
+        Reason::Told | Reason::ConnectionClosed | Reason::LauncherGone => {
+            Err(ServeError::LauncherGone)
+        }
     }
 }
 

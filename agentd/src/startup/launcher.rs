@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     os::fd::AsFd,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -12,7 +12,7 @@ use agentd_sandbox::monitor::{Channel, ChannelError, Event, ProfileSummary, Requ
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
-use crate::launcher_link::HostReport;
+use crate::{exit::Exit, launcher_link::HostReport};
 
 /// Name of the launcher's program.
 const PROGRAM: &str = "agentd-launcher";
@@ -47,9 +47,12 @@ pub enum BootError {
     /// The channel does not work.
     #[error("cannot talk to the launcher")]
     Channel(#[from] ChannelError),
-    /// It ended before it was up; it has said why on stderr.
-    #[error("the launcher ended before it was ready; its own message is above")]
-    Ended,
+    /// It refused to work here, and has said why on stderr in its one line: nothing is to be added.
+    #[error("the launcher refused to start; its own message is above")]
+    Refused(Exit),
+    /// It died before it was up.
+    #[error("the launcher died before it was ready ({0}); run 'agentd doctor'")]
+    Died(String),
     /// It says nothing.
     #[error("the launcher did not answer within {} s", GREETING_PATIENCE.as_secs())]
     Silent,
@@ -84,21 +87,25 @@ pub struct Booted {
     pub process: LauncherProcess,
 }
 
+type Greeting = (HostReport, Vec<ProfileSummary>);
+
 /// The launcher's process, to be waited for at the very end.
 #[derive(Debug)]
 pub struct LauncherProcess(Child);
 
 impl LauncherProcess {
     /// Waits until it has ended, at most a few seconds. Its socket must be closed by now.
-    pub fn wait(mut self) {
+    /// `None` when it has not.
+    pub fn wait(mut self) -> Option<ExitStatus> {
         let start = Instant::now();
-        while let Ok(None) = self.0.try_wait() {
-            if start.elapsed() > END_PATIENCE {
-                tracing::warn!("the launcher is still ending its jails");
-                return;
+        while start.elapsed() <= END_PATIENCE {
+            if let Some(status) = self.0.try_wait().transpose() {
+                return status.ok();
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        tracing::warn!("the launcher is still ending its jails");
+        None
     }
 }
 
@@ -121,13 +128,17 @@ impl LauncherCommand {
                 path: program,
                 source,
             })?;
-        let (host, profiles) = greeting(&channel)?;
-        Ok(Booted {
-            channel,
-            host,
-            profiles,
-            process: LauncherProcess(child),
-        })
+        let process = LauncherProcess(child);
+        match greeting(&channel) {
+            Ok(Some((host, profiles))) => Ok(Booted {
+                channel,
+                host,
+                profiles,
+                process,
+            }),
+            Ok(None) => Err(early_end(process.wait())),
+            Err(error) => Err(error),
+        }
     }
 
     fn find(&self) -> Result<PathBuf, BootError> {
@@ -162,25 +173,49 @@ impl LauncherCommand {
     }
 }
 
-fn greeting(
-    channel: &Channel<Request, Event>,
-) -> Result<(HostReport, Vec<ProfileSummary>), BootError> {
+/// What an end before the greeting means. Its codes are the same as ours.
+fn early_end(status: Option<ExitStatus>) -> BootError {
+    let refusals = [
+        Exit::Usage,
+        Exit::Unavailable,
+        Exit::NotPermitted,
+        Exit::Config,
+    ];
+    let code = status.and_then(|status| status.code());
+    let refusal = refusals
+        .into_iter()
+        .find(|exit| code == Some(i32::from(exit.code())));
+    match refusal {
+        Some(exit) => BootError::Refused(exit),
+        None => BootError::Died(status.map_or_else(
+            || "it closed its socket and still runs".to_owned(),
+            |status| status.to_string(),
+        )),
+    }
+}
+
+/// `None`: the launcher ended first.
+fn greeting(channel: &Channel<Request, Event>) -> Result<Option<Greeting>, BootError> {
+    let Some(first) = next(channel)? else {
+        return Ok(None);
+    };
     let Event::Ready {
         tier,
         tier_reason,
         landlock_abi,
         capabilities,
         profiles: count,
-    } = next(channel)?
+    } = first
     else {
         return Err(BootError::OtherVersion);
     };
     let mut profiles = Vec::new();
     for _ in 0..count {
-        let Event::Profile(profile) = next(channel)? else {
-            return Err(BootError::OtherVersion);
-        };
-        profiles.push(*profile);
+        match next(channel)? {
+            Some(Event::Profile(profile)) => profiles.push(*profile),
+            Some(_) => return Err(BootError::OtherVersion),
+            None => return Ok(None),
+        }
     }
     let host = HostReport {
         tier,
@@ -188,10 +223,10 @@ fn greeting(
         landlock_abi,
         capabilities,
     };
-    Ok((host, profiles))
+    Ok(Some((host, profiles)))
 }
 
-fn next(channel: &Channel<Request, Event>) -> Result<Event, BootError> {
+fn next(channel: &Channel<Request, Event>) -> Result<Option<Event>, BootError> {
     let patience = u16::try_from(GREETING_PATIENCE.as_millis()).unwrap_or(u16::MAX);
     let mut watched = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
     let ready = poll(&mut watched, PollTimeout::from(patience)).map_err(ChannelError::Socket)?;
@@ -199,8 +234,7 @@ fn next(channel: &Channel<Request, Event>) -> Result<Event, BootError> {
         return Err(BootError::Silent);
     }
     match channel.recv() {
-        Ok(Some(received)) => Ok(received.message),
-        Ok(None) => Err(BootError::Ended),
+        Ok(received) => Ok(received.map(|received| received.message)),
         Err(ChannelError::Protocol(_)) => Err(BootError::OtherVersion),
         Err(error) => Err(error.into()),
     }
@@ -222,7 +256,7 @@ mod tests {
         }
     }
 
-    fn greet(events: &[Event]) -> Result<(HostReport, Vec<ProfileSummary>), BootError> {
+    fn greet(events: &[Event]) -> Result<Option<Greeting>, BootError> {
         let (ours, theirs) = Channel::<Request, Event>::pair().unwrap();
         for event in events {
             theirs.send(event, &[]).unwrap();
@@ -234,18 +268,39 @@ mod tests {
     #[test]
     fn a_greeting_is_ready_and_then_every_profile() {
         let profile = || Event::Profile(Box::new(profile("workspace")));
-        let (host, profiles) = greet(&[ready(2), profile(), profile()]).unwrap();
+        let (host, profiles) = greet(&[ready(2), profile(), profile()]).unwrap().unwrap();
         assert_eq!((host.tier, profiles.len()), (Tier::Rootless, 2));
-        assert!(matches!(greet(&[]), Err(BootError::Ended)));
-        assert!(matches!(
-            greet(&[ready(2), profile()]),
-            Err(BootError::Ended)
-        ));
+        assert!(matches!(greet(&[]), Ok(None)));
+        assert!(matches!(greet(&[ready(2), profile()]), Ok(None)));
         assert!(matches!(greet(&[profile()]), Err(BootError::OtherVersion)));
         assert!(matches!(
             greet(&[ready(1), ready(1)]),
             Err(BootError::OtherVersion)
         ));
+    }
+
+    #[test]
+    fn an_early_end_keeps_the_code_of_a_refusal_and_reports_any_other() {
+        use std::os::unix::process::ExitStatusExt;
+        let ended = |wait_status| early_end(Some(ExitStatus::from_raw(wait_status)));
+        for exit in [
+            Exit::Usage,
+            Exit::Unavailable,
+            Exit::NotPermitted,
+            Exit::Config,
+        ] {
+            let error = ended(i32::from(exit.code()) << 8_u32);
+            assert!(matches!(error, BootError::Refused(same) if same == exit));
+        }
+        for other in [0, 1 << 8_u32, libc_sigkill()] {
+            assert!(matches!(ended(other), BootError::Died(_)), "{other}");
+        }
+        assert!(ended(libc_sigkill()).to_string().contains("signal: 9"));
+    }
+
+    /// Raw wait status of a process that SIGKILL ended.
+    fn libc_sigkill() -> i32 {
+        nix::sys::signal::Signal::SIGKILL as i32
     }
 
     #[test]

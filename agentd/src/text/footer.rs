@@ -16,11 +16,7 @@ const MAX_LISTED: usize = 20;
 pub(super) fn lines(outcome: &Outcome) -> Vec<String> {
     let mut lines = ending(&outcome.ending);
     lines.extend(listed(&outcome.denials, "denied: "));
-    match outcome.leftover {
-        0 => {}
-        1 => lines.push(leftover("1 leftover process was")),
-        several => lines.push(leftover(&format!("{several} leftover processes were"))),
-    }
+    lines.extend(leftovers(outcome));
     if let Some(cwd) = &outcome.cwd_changed {
         lines.push(format!("[working directory is now {}]", one_line(cwd)));
     }
@@ -38,8 +34,19 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-fn leftover(who: &str) -> String {
-    format!("[{who} killed when the command ended; nothing started with & outlives its command]")
+/// Only of a command that ended by itself: where it was ended, so was everything it had started, and
+/// the line about the end says that.
+fn leftovers(outcome: &Outcome) -> Option<String> {
+    let by_itself = matches!(outcome.ending, Ending::Exited(_) | Ending::Signaled { .. });
+    let who = match outcome.leftover {
+        0 => return None,
+        _ if !by_itself => return None,
+        1 => "1 leftover process was".to_owned(),
+        several => format!("{several} leftover processes were"),
+    };
+    Some(format!(
+        "[{who} killed when the command ended; nothing started with & outlives its command]"
+    ))
 }
 
 fn listed(sentences: &[String], label: &str) -> Vec<String> {

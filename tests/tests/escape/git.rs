@@ -141,6 +141,33 @@ with open('.git/hooks/pre-commit', 'w') as file:
     .undone_afterwards()
     .after(no_hook_appeared),
     Case::new(
+        "16c",
+        "make a hook in a directory that is then closed",
+        r"
+os.makedirs('.git/hooks')
+with open('.git/hooks/pre-commit', 'w') as file:
+    file.write('changed')
+os.chmod('.git/hooks', 0o555)
+os.chmod('.git', 0o555)",
+    )
+    .refused_by(CARVED)
+    .nested_may_lack(MOUNTS)
+    .undone_afterwards()
+    .after(no_hook_appeared),
+    Case::new(
+        "16d",
+        "make a hook behind a link",
+        r"
+os.makedirs('real/hooks')
+os.symlink('real', '.git')
+with open('.git/hooks/pre-commit', 'w') as file:
+    file.write('changed')",
+    )
+    .refused_by(CARVED)
+    .nested_may_lack(MOUNTS)
+    .undone_afterwards()
+    .after(no_hook_appeared),
+    Case::new(
         "18",
         "change a hook through another spelling of its name",
         r"

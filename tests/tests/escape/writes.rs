@@ -98,6 +98,22 @@ first_that_works([
     .refused_by(READ_ONLY)
     .nested_may_lack(METADATA),
     Case::new(
+        "39b",
+        "leave a set-user-id program behind by chmod",
+        r"
+program = os.path.join(own_directory(), 'sx')
+shutil.copy('/bin/true', program)
+os.chmod(program, 0o4755)",
+    )
+    .refused_by(&["EPERM"]),
+    Case::new(
+        "39c",
+        "create a file with the set-user-id bit",
+        r"
+os.close(os.open(os.path.join(own_directory(), 'sy'), os.O_CREAT | os.O_WRONLY, 0o4755))",
+    )
+    .refused_by(&["EPERM"]),
+    Case::new(
         "24",
         "make a block device",
         "os.mknod(os.path.join(own_directory(), 'disk'), 0o600 | stat.S_IFBLK, os.makedev(8, 0))",

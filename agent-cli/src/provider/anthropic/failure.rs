@@ -1,5 +1,6 @@
 //! One failed attempt: whether another may help, and what to tell the person when none is left. Pure.
 
+use super::Credential;
 use super::assemble::StreamProblem;
 use super::retry::RetryHints;
 use super::wire::ApiProblem;
@@ -85,15 +86,15 @@ impl AttemptFailure {
         }
     }
 
-    /// The error when no attempt is left.
-    pub(super) fn into_error(self) -> ProviderError {
+    /// The error when no attempt is left; `credential` is the one that was sent.
+    pub(super) fn into_error(self, credential: &Credential) -> ProviderError {
         match self {
             Self::Unreachable { url, detail } => ProviderError::Unreachable { url, detail },
             Self::Status {
                 status,
                 problem,
                 hints,
-            } => status_error(status, problem, hints),
+            } => status_error(status, problem, hints, credential),
             Self::Stream {
                 problem: StreamProblem::Api(problem),
                 request_id,
@@ -121,7 +122,12 @@ impl AttemptFailure {
     }
 }
 
-fn status_error(status: u16, problem: ApiProblem, hints: RetryHints) -> ProviderError {
+fn status_error(
+    status: u16,
+    problem: ApiProblem,
+    hints: RetryHints,
+    credential: &Credential,
+) -> ProviderError {
     let ApiProblem {
         message,
         request_id,
@@ -133,6 +139,7 @@ fn status_error(status: u16, problem: ApiProblem, hints: RetryHints) -> Provider
                 status,
                 message,
                 request_id,
+                remedy: credential_remedy(credential),
             };
         }
         429 => {
@@ -164,6 +171,20 @@ fn status_error(status: u16, problem: ApiProblem, hints: RetryHints) -> Provider
         message,
         request_id,
         remedy,
+    }
+}
+
+fn credential_remedy(sent: &Credential) -> &'static str {
+    match sent {
+        Credential::ApiKey(_) => {
+            "check ANTHROPIC_API_KEY, or use --auth bearer with ANTHROPIC_AUTH_TOKEN if the gateway \
+             wants that"
+        }
+        // Without a token, --auth bearer sends the key.
+        Credential::Bearer(_) => {
+            "check ANTHROPIC_AUTH_TOKEN (ANTHROPIC_API_KEY if only that is set), or use --auth \
+             x-api-key with ANTHROPIC_API_KEY if the gateway wants that"
+        }
     }
 }
 
@@ -213,9 +234,23 @@ mod tests {
             );
             assert!(status(code, Some(true)).retry_hints().is_some(), "{code}");
             assert!(status(code, Some(false)).retry_hints().is_none(), "{code}");
-            let error = status(code, None).into_error();
+            let error = status(code, None).into_error(&Credential::ApiKey("k".into()));
             assert_eq!(error.class(), class, "{code}");
             assert!(error.to_string().contains("[request-id req_1]"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refused_credential_is_named() {
+        for (credential, expected) in [
+            (Credential::ApiKey("k".into()), "; check ANTHROPIC_API_KEY"),
+            (
+                Credential::Bearer("k".into()),
+                "; check ANTHROPIC_AUTH_TOKEN",
+            ),
+        ] {
+            let error = status(401, None).into_error(&credential).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

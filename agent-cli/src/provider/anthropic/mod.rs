@@ -104,7 +104,7 @@ impl AnthropicProvider {
             let hints = failure.retry_hints();
             let wait = hints.and_then(|hints| self.config.retry.wait(attempt, hints, dice()));
             let Some(wait) = wait else {
-                return Err(failure.into_error());
+                return Err(failure.into_error(&self.config.credential));
             };
             sink.retry(&RetryNotice {
                 attempt,

@@ -230,7 +230,11 @@ fn text(policy: &Policy, path: &Path, access: PathAccess, decision: Decision<'_>
 
 fn possible(policy: &Policy, access: PathAccess) -> String {
     let workspace = policy.workspace.display();
-    let tmp = policy.tmp.display();
+    // On the nested tier the directory has another name for every command.
+    let tmp = match policy.tier {
+        Tier::Nested => "$TMPDIR".to_owned(),
+        Tier::Rootless | Tier::HostRoot => policy.tmp.display().to_string(),
+    };
     let writable = policy
         .fs
         .deciding(&policy.workspace)

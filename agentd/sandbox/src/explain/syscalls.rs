@@ -14,6 +14,14 @@ pub(super) fn verdict(policy: &Policy, name: &str) -> Verdict {
     };
     let place = source(policy, "syscalls.base");
     let layers = vec![Layer::Seccomp];
+    if !seccomp::is_system_call(name) {
+        return Verdict {
+            allowed: false,
+            rule: DEFAULT.to_owned(),
+            layers,
+            text: format!("Linux has no system call of the name {name:?}; check its spelling"),
+        };
+    }
     let Some(rule) = seccomp::rule_for(context, name) else {
         return Verdict {
             allowed: true,
@@ -36,7 +44,10 @@ pub(super) fn verdict(policy: &Policy, name: &str) -> Verdict {
     let always = match &rule.check {
         ArgCheck::Always => true,
         ArgCheck::Socket { families, .. } => families.is_empty(),
-        ArgCheck::AnyBit { .. } | ArgCheck::OneOf { .. } | ArgCheck::NoneOf { .. } => false,
+        ArgCheck::AnyBit { .. }
+        | ArgCheck::OneOf { .. }
+        | ArgCheck::NoneOf { .. }
+        | ArgCheck::CreateMode { .. } => false,
     };
     let text = if always {
         format!("{name} {effect}: {reason}")

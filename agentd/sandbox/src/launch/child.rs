@@ -43,7 +43,10 @@ fn set_up(
     errors: &OwnedFd,
     proof: &ForkedProcess,
 ) -> Result<(libc::pid_t, OwnedFd), Failure> {
-    // ORDER: first of all, so that a launcher that dies during set-up takes this process along.
+    // ORDER: the launcher's end of the conversation was copied by the fork; while init holds it, the
+    // launcher's death shows on no descriptor.
+    files::close_number(jail.launcher_end.as_raw_fd()).map_err(Failure::at(Stage::Attributes))?;
+    // ORDER: then at once, so that a launcher that dies during set-up takes this process along.
     if jail.tier > Tier::Nested {
         caps::set_parent_death_signal().map_err(Failure::at(Stage::Attributes))?;
     } else {
@@ -65,7 +68,8 @@ fn set_up(
     give_up_privilege(jail)?;
     let children = signals::bit(libc::SIGCHLD);
     let failed = Failure::at(Stage::Fork);
-    signals::set_mask(children).map_err(&failed)?;
+    // Init never dies of a signal that can be blocked; its leader starts with an empty mask.
+    signals::set_mask(u64::MAX).map_err(&failed)?;
     let signals = signals::signalfd(children).map_err(&failed)?;
     let pid = fork::fork_again(proof).map_err(&failed)?;
     if pid == 0 {

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use crate::{
     plan::IdMap,
     sys::{
-        exec,
+        caps, exec, files,
         fork::{self, Forked},
         signals, wait,
     },
@@ -45,21 +45,27 @@ impl IdMaps {
 /// A process is needed for as long as it takes to open its namespace.
 fn make(map: IdMap) -> Result<OwnedFd, Errno> {
     match fork::clone_process(libc::CLONE_NEWUSER)? {
-        Forked::Child(_) => loop {
-            // Waits for the KILL; a stray signal without a handler ends it just as well.
-            if signals::poll(&mut [], -1).is_err() {
+        Forked::Child(_) => {
+            // It must neither outlive the launcher nor hold any of its descriptors.
+            if caps::set_parent_death_signal().is_err() || files::close_all_but(&[]).is_err() {
                 exec::exit_now(1);
             }
-        },
+            loop {
+                if signals::poll(&mut [], -1).is_err() {
+                    exec::exit_now(1);
+                }
+            }
+        }
         Forked::Parent { pid, pidfd } => {
             let opened = write_maps(pid, map)
                 .and_then(|()| File::open(format!("/proc/{pid}/ns/user")))
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)));
-            wait::signal_pidfd(pidfd.as_fd(), libc::SIGKILL)?;
+            let killed = wait::signal_pidfd(pidfd.as_fd(), libc::SIGKILL);
             // The KILL is certain, so this wait is short.
-            while wait::reap(pid)?.is_none() {
+            while killed.is_ok() && wait::reap(pid)?.is_none() {
                 signals::poll(&mut [], 1)?;
             }
+            killed?;
             opened.map(OwnedFd::from)
         }
     }

@@ -126,6 +126,9 @@ impl State<'_> {
             // Every process of the namespace but init. ESRCH only says that there is none.
             wait::signal_pid(-1, signal).unwrap_or_default();
         } else {
+            if !self.leader_gone {
+                wait::signal_pid(self.leader, signal).unwrap_or_default();
+            }
             sweep::signal_descendants(signal);
         }
     }

@@ -39,6 +39,16 @@ pub(crate) enum RulesetFailure {
     Absent,
 }
 
+impl RulesetFailure {
+    /// The errno behind it, where it is one.
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::OpenRule { source, .. } => Some(*source),
+            Self::Kernel(_) | Self::Absent => None,
+        }
+    }
+}
+
 /// Builds the ruleset with its rules about host paths.
 pub(super) fn build(plan: &LandlockPlan) -> Result<OwnedFd, RulesetFailure> {
     let abi = abi(plan.abi);

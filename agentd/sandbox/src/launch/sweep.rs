@@ -33,6 +33,9 @@ fn signal_children(parent: libc::pid_t, signal: libc::c_int, depth: u8) {
     };
     let mut list = [0; LIST_BYTES];
     let count = files::read(file.as_fd(), &mut list).unwrap_or(0);
+    // Every pid ends in a space; a number that the end of the buffer cut off is another process's.
+    let read = list.get(..count).unwrap_or_default();
+    let count = read.iter().rposition(|byte| *byte == b' ').unwrap_or(0);
     for pid in list
         .get(..count)
         .unwrap_or_default()

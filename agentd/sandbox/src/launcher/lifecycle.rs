@@ -295,7 +295,12 @@ impl Lifecycle {
                 self.phase = Phase::SettingUp {
                     until: now.after(SETUP_LIMIT_MS),
                 };
-                vec![Action::KillInit]
+                // Without a pid namespace the death of init would leave the leader behind.
+                vec![if self.namespaced {
+                    Action::KillInit
+                } else {
+                    Action::Kill
+                }]
             }
             Phase::Running { .. } => self.terminate(now, Cause::Timeout, None),
             Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(now),

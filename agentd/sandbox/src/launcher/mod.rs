@@ -10,6 +10,7 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
 mod outbox;
+mod removal;
 mod server;
 mod stale;
 mod start;
@@ -27,7 +28,7 @@ use crate::{
     monitor::{Channel, ChannelError},
     probe,
     profile::{Catalogue, ProfileError},
-    sys::{caps, files},
+    sys::{caps, files, signals},
 };
 
 /// Exit codes, after `sysexits.h`.
@@ -72,6 +73,14 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Every running jail holds three descriptors; what commands get is set for each of them anyway.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap_or_default();
+    }
+}
+
 fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), LauncherError> {
     let args = args::parse(arguments)?;
     let socket = files::take_stdin().map_err(LauncherError::NotStartedByAgentd)?;
@@ -79,6 +88,22 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     channel.set_nonblocking()?;
     // Nobody of the same user may look into this process either.
     caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
+    // The socket is the lifecycle, signals are not: a service manager or a terminal signals the whole
+    // group, and agentd has its commands ended and cleaned up after in order.
+    let ignored = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+    ];
+    let mask = ignored
+        .into_iter()
+        .fold(0, |mask, signal| mask | signals::bit(signal));
+    signals::set_mask(mask).map_err(LauncherError::NotStartedByAgentd)?;
+    raise_open_files();
     let host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));

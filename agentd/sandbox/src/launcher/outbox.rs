@@ -3,7 +3,10 @@
 
 use std::collections::VecDeque;
 
-use crate::monitor::{Channel, ChannelError, Event, Request};
+use crate::{
+    monitor::{Channel, ChannelError, Event, MAX_MESSAGE, Request, SetupFailure},
+    policy::Refusal,
+};
 
 /// Events not yet sent.
 #[derive(Debug, Default)]
@@ -15,12 +18,59 @@ impl Outbox {
     /// Adds an event.
     pub(crate) fn push(&mut self, event: &Event) {
         match serde_json::to_vec(event) {
+            Ok(bytes) if bytes.len() > MAX_MESSAGE => self.push_shorter(event),
             Ok(bytes) => self.queue.push_back(bytes),
             // Events are made of strings and numbers; if one cannot be written, that is a bug, and the
             // front end will see an execution that never ends unless this is loud.
             Err(error) => drop(std::io::Write::write_fmt(
                 &mut std::io::stderr(),
                 format_args!("agentd-launcher: bug: an event could not be written: {error}\n"),
+            )),
+        }
+    }
+
+    /// A command has a say in the size of some events: by the paths in questions about its output, by
+    /// the names that it makes. None of that may end the conversation.
+    fn push_shorter(&mut self, event: &Event) {
+        let too_large = || "the answer is larger than a message".to_owned();
+        match event {
+            Event::Explained { id, result: Ok(_) } => self.push(&Event::Explained {
+                id: *id,
+                result: Err(Refusal::Malformed(too_large())),
+            }),
+            Event::Refused { exec, .. } => self.push(&Event::Refused {
+                exec: *exec,
+                refusal: Refusal::Malformed(too_large()),
+            }),
+            Event::SetupFailed { exec, failure } => self.push(&Event::SetupFailed {
+                exec: *exec,
+                failure: SetupFailure {
+                    detail: too_large(),
+                    ..failure.clone()
+                },
+            }),
+            Event::Ended {
+                exec,
+                cause,
+                status,
+                leftover,
+                usage,
+                ..
+            } => self.push(&Event::Ended {
+                exec: *exec,
+                cause: *cause,
+                status: *status,
+                leftover: *leftover,
+                usage: *usage,
+                tripped: Vec::new(),
+            }),
+            Event::Ready { .. }
+            | Event::Profile(_)
+            | Event::Reloaded { .. }
+            | Event::Started { .. }
+            | Event::LeaderExited { .. }
+            | Event::Explained { .. } => super::jail::complain(format_args!(
+                "an event is larger than {MAX_MESSAGE} bytes and was not sent; is a profile too large?"
             )),
         }
     }
@@ -40,5 +90,39 @@ impl Outbox {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::Verdict;
+
+    #[test]
+    fn an_answer_larger_than_a_message_becomes_a_refusal_and_not_the_end() {
+        let (ours, theirs) = Channel::<Event, Request>::pair().unwrap();
+        let mut outbox = Outbox::default();
+        let verdict = Verdict {
+            allowed: false,
+            rule: "default".into(),
+            layers: Vec::new(),
+            text: "\u{1}".repeat(60_000),
+        };
+        outbox.push(&Event::Explained {
+            id: 7,
+            result: Ok(vec![verdict]),
+        });
+        outbox.flush(&ours).unwrap();
+        let event = theirs.recv().unwrap().unwrap().message;
+        assert!(
+            matches!(
+                event,
+                Event::Explained {
+                    id: 7,
+                    result: Err(_)
+                }
+            ),
+            "{event:?}"
+        );
     }
 }

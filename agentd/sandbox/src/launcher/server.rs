@@ -18,7 +18,9 @@ use super::{
 use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
-    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure},
+    monitor::{
+        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure, Tripped,
+    },
     policy::{self, Invocation, Refusal, Tier},
     probe::Host,
     profile::Catalogue,
@@ -27,6 +29,8 @@ use crate::{
 
 /// How long jails may take to end when the front end is gone.
 const FAREWELL_MS: u64 = 3_000;
+/// Requests taken before the jails get their turn.
+const MOST_REQUESTS_AT_ONCE: u32 = 64;
 /// Most questions in one request.
 const MOST_QUERIES: usize = 64;
 
@@ -129,7 +133,8 @@ impl Server {
 
     /// Takes every waiting request; false when the front end is gone.
     fn hear(&mut self) -> Result<bool, ChannelError> {
-        loop {
+        // A flood of requests must not keep timers from firing.
+        for _ in 0..MOST_REQUESTS_AT_ONCE {
             match self.channel.recv() {
                 Ok(Some(received)) => self.obey(received.message, received.fds),
                 Ok(None) => return Ok(false),
@@ -138,6 +143,7 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
+        Ok(true)
     }
 
     fn obey(&mut self, request: Request, fds: Vec<OwnedFd>) {
@@ -304,7 +310,7 @@ impl Server {
     }
 
     /// Forgets an execution whose tree is gone and cleans up after it.
-    fn bury(&mut self, exec: ExecKey) -> Vec<(String, String)> {
+    fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
         match self.jails.remove(&exec) {
             Some(jail) => self.workshop.clean(jail.leavings),
             None => Vec::new(),
@@ -337,8 +343,12 @@ impl Server {
                 }
             }
         }
-        for jail in self.jails.values() {
-            jail.kill_init();
+        for jail in std::mem::take(&mut self.jails).into_values() {
+            // Without a pid namespace init is the one who can still sweep; it sees that we are gone.
+            if jail.report.tier > Tier::Nested {
+                jail.kill_init();
+            }
+            self.workshop.clean(jail.leavings);
         }
     }
 }

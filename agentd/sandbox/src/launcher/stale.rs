@@ -2,17 +2,45 @@
 //! clean up. Only on the nested tier; elsewhere private directories end with their mount namespace.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
+    fs::{self, DirBuilder},
+    io,
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
+
+use super::removal;
+use crate::launch::open_name;
 
 /// Where private directories are made.
 pub(crate) const PARENT: &str = "/tmp";
 
-/// The private directory of an execution. Its name says whose it is.
-pub(crate) fn private_dir(launcher: u32, exec: u64) -> PathBuf {
-    Path::new(PARENT).join(format!("agentd-{launcher}-{exec}"))
+/// Names tried before giving up: anybody may make directories in the shared parent.
+const TRIES: u64 = 16;
+/// Distance between the names tried, far above any number of executions.
+const STRIDE: u64 = 1 << 48;
+
+/// Makes the private directory of an execution. Its name says whose it is.
+pub(crate) fn make_private_dir(launcher: u32, exec: u64) -> io::Result<PathBuf> {
+    let mut result = Err(io::ErrorKind::AlreadyExists.into());
+    for attempt in 0..TRIES {
+        let number = exec.wrapping_add(attempt.wrapping_mul(STRIDE));
+        let path = Path::new(PARENT).join(format!("agentd-{launcher}-{number}"));
+        result = DirBuilder::new().mode(0o700).create(&path).map(|()| path);
+        match &result {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    result
+}
+
+/// Removes a private directory, whatever its command made of it.
+pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+    let parent = open_name(directory.parent().unwrap_or_else(|| Path::new(PARENT)))?;
+    removal::remove(parent.as_fd(), directory.file_name().unwrap_or_default())
 }
 
 /// Removes the directories of this user's launchers that are gone.
@@ -29,7 +57,7 @@ pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
             .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
         let gone = !Path::new("/proc").join(launcher.to_string()).exists();
         if ours && gone {
-            fs::remove_dir_all(entry.path())?;
+            remove(&entry.path())?;
         }
     }
     Ok(())
@@ -44,6 +72,8 @@ fn launcher_of(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// Above the largest pid of any kernel.
@@ -61,8 +91,11 @@ mod tests {
             (format!("other-{NOBODY}-1"), true),
         ];
         for (name, _) in &names {
-            fs::create_dir_all(parent.join(name).join("deep")).unwrap();
+            fs::create_dir_all(parent.join(name).join("deep/er")).unwrap();
         }
+        let closed = parent.join(&names[0].0).join("deep");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
+        let parent = parent.canonicalize().unwrap();
         let uid = fs::metadata(&parent).unwrap().uid();
         sweep(&parent, uid.wrapping_add(1)).unwrap();
         assert!(

@@ -1,9 +1,9 @@
 //! From a request to a running jail: facts → policy → plan → preparation → fork.
 
 use std::{
-    fs::{self, DirBuilder},
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
-    path::PathBuf,
+    fs,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
 };
 
 use nix::errno::Errno;
@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     launch::{self, IdMaps, PrepareError, Resources},
-    monitor::{ExecKey, JailReport, SetupFailure},
-    plan::{Kind, Plan, Survey},
+    monitor::{ExecKey, JailReport, SetupFailure, Tripped},
+    plan::Plan,
     policy::{self, Exposure, Identity, Invocation, Policy, Program, Refusal, Stdin, Tier},
     profile::Catalogue,
 };
@@ -99,10 +99,10 @@ impl Workshop {
     }
 
     /// Gives back what an ended execution held; returns the tripwires that it sprang.
-    pub(crate) fn clean(&mut self, leavings: Leavings) -> Vec<(String, String)> {
+    pub(crate) fn clean(&mut self, leavings: Leavings) -> Vec<Tripped> {
         let sprung = leavings.tripwires.spring();
         if let Some(tmp) = leavings.tmp
-            && let Err(error) = fs::remove_dir_all(&tmp)
+            && let Err(error) = stale::remove(&tmp)
         {
             super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
         }
@@ -127,14 +127,15 @@ impl Workshop {
                 "all throw-away user ids are in use".to_owned(),
             )
         })?;
-        let tmp = stale::private_dir(std::process::id(), exec.0);
-        if self.surroundings.tier == Tier::Nested
-            && let Err(error) = DirBuilder::new().mode(0o700).create(&tmp)
-        {
+        if self.surroundings.tier != Tier::Nested {
+            let tmp = PathBuf::from("/tmp");
+            return Ok(Reserved { uid, tmp });
+        }
+        let tmp = stale::make_private_dir(std::process::id(), exec.0).map_err(|error| {
             self.uids.give_back(uid);
             let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-            return Err(failed("tmp", errno, tmp.display().to_string()));
-        }
+            failed("tmp", errno, format!("{}: {error}", stale::PARENT))
+        })?;
         Ok(Reserved { uid, tmp })
     }
 
@@ -152,7 +153,7 @@ impl Workshop {
     ) -> Result<(Policy, Plan, launch::Child), NotStarted> {
         let policy = self.resolve(invocation, reserved)?;
         let survey = launch::survey(&policy, self.surroundings.host.landlock_abi);
-        check_protected(&policy, &survey)?;
+        check_protected(&policy)?;
         let plan = Plan::compile(&policy, &survey);
         let id_map = match plan.idmap {
             Some(map) => Some(self.id_maps.get(map).map_err(|errno| at("id-map", errno))?),
@@ -183,7 +184,8 @@ fn unprepared(error: &PrepareError) -> NotStarted {
     let errno = match error {
         PrepareError::System(errno) => *errno,
         PrepareError::NoBash => Errno::ENOENT,
-        PrepareError::Nul(_) | PrepareError::Ruleset(_) | PrepareError::Script { .. } => Errno::EIO,
+        PrepareError::Ruleset(failure) => failure.errno().unwrap_or(Errno::EIO),
+        PrepareError::Nul(_) | PrepareError::Script { .. } => Errno::EIO,
     };
     let stage = error.layer().map_or("prepare", policy::Layer::name);
     let stage = if matches!(error, PrepareError::NoBash) {
@@ -204,25 +206,38 @@ fn unprepared(error: &PrepareError) -> NotStarted {
     })
 }
 
-/// A mount cannot protect a name that is a link: what it points to stays writable.
-fn check_protected(policy: &Policy, survey: &Survey) -> Result<(), Refusal> {
-    let linked = policy.fs.rules.iter().find(|rule| {
+/// A mount cannot protect a name that is a link, or that is reached through one: what is behind it stays
+/// writable under its other name.
+fn check_protected(policy: &Policy) -> Result<(), Refusal> {
+    if policy.tier == Tier::Nested {
+        // Nothing that exists is protected there, and the result says so.
+        return Ok(());
+    }
+    let is_link =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink());
+    let protected = policy.fs.rules.iter().filter(|rule| {
         matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
             && rule.path.starts_with(&policy.workspace)
-            && matches!(survey.kinds.get(&rule.path), Some(Kind::Symlink(_)))
     });
-    match linked {
-        Some(rule) if policy.tier > Tier::Nested => Err(Refusal::BadWorkspace {
-            path: policy.workspace.clone(),
-            reason: format!(
-                "{} is protected by {} but is a symbolic link, which cannot be protected: replace \
-                 it by what it points to",
-                rule.path.display(),
-                rule.rule
-            ),
-        }),
-        Some(_) | None => Ok(()),
+    for rule in protected {
+        let mut parts = rule
+            .path
+            .ancestors()
+            .take_while(|part| **part != *policy.workspace);
+        if let Some(link) = parts.find(|part| is_link(part)) {
+            return Err(Refusal::BadWorkspace {
+                path: policy.workspace.clone(),
+                reason: format!(
+                    "{} is protected by {}, but {} is a symbolic link, which cannot be protected: \
+                     replace it by what it points to",
+                    rule.path.display(),
+                    rule.rule,
+                    link.display()
+                ),
+            });
+        }
     }
+    Ok(())
 }
 
 type Sorted = ([OwnedFd; 3], Option<OwnedFd>);

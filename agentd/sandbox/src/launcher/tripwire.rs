@@ -2,20 +2,13 @@
 //! an editor setting would run later, outside any jail.
 
 use std::{
-    ffi::CString,
-    fs, io,
-    os::{
-        fd::{AsFd, AsRawFd},
-        unix::ffi::OsStrExt,
-    },
-    path::{Path, PathBuf},
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Component, Path, PathBuf},
 };
 
-use crate::{
-    launch::open_name,
-    policy::RuleRef,
-    sys::files::{self, Resolve},
-};
+use super::removal::{self, Found};
+use crate::{launch::open_name, monitor::Tripped, policy::RuleRef};
 
 /// Names watched for one execution.
 #[derive(Debug, Default)]
@@ -27,47 +20,55 @@ pub(crate) struct Tripwires {
 }
 
 impl Tripwires {
-    /// Removes what was made; returns path and rule of each. To be called when the tree is gone.
-    pub(crate) fn spring(&self) -> Vec<(String, String)> {
-        self.names
-            .iter()
-            .filter(|(path, _)| self.remove(path).is_ok())
-            .map(|(path, rule)| (path.display().to_string(), rule.to_string()))
-            .collect()
+    /// Removes what was made, and tells about each. To be called when the tree is gone.
+    pub(crate) fn spring(&self) -> Vec<Tripped> {
+        let mut tripped = Vec::new();
+        for (path, rule) in &self.names {
+            let remains = match self.remove(path) {
+                Err(error) if is_absent(&error) => continue,
+                Err(error) => Some(error.to_string()),
+                Ok(()) => None,
+            };
+            tripped.push(Tripped {
+                path: path.display().to_string(),
+                rule: rule.to_string(),
+                remains,
+            });
+        }
+        tripped
     }
 
-    /// Removes one name; an error when it does not exist.
+    /// Removes one name; an error of kind `NotFound` when it does not exist.
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let name = path.file_name().unwrap_or_default();
-        let parent = path
-            .parent()
-            .and_then(|parent| parent.strip_prefix(&self.workspace).ok());
-        let parent = match parent {
-            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-            Some(parent) => parent,
-            None => return Err(io::ErrorKind::NotFound.into()),
-        };
-        let workspace = open_name(&self.workspace)?;
-        // The command could have replaced any directory by a link to somewhere else; what is removed
-        // here is removed with the launcher's rights, so no link is followed.
-        let parent = CString::new(parent.as_os_str().as_bytes())?;
-        let parent = files::open(
-            Some(workspace.as_fd()),
-            &parent,
-            libc::O_PATH | libc::O_DIRECTORY,
-            Resolve::Beneath,
-        )?;
-        let entry = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd())).join(name);
-        if fs::symlink_metadata(&entry)?.is_dir() {
-            fs::remove_dir_all(&entry)
-        } else {
-            fs::remove_file(&entry)
+        let inside = path
+            .strip_prefix(&self.workspace)
+            .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
+        let mut parent: OwnedFd = open_name(&self.workspace)?;
+        let mut parts = inside.components().peekable();
+        while let Some(Component::Normal(name)) = parts.next() {
+            if parts.peek().is_none() {
+                return removal::remove(parent.as_fd(), name);
+            }
+            match removal::look(parent.as_fd(), name)? {
+                Found::Directory(next) => parent = next,
+                // When the command started no link led here, or it would have been refused: the command
+                // made one, to reach the protected name by another way.
+                Found::Link => return removal::remove(parent.as_fd(), name),
+                Found::Other => return Err(io::ErrorKind::NotFound.into()),
+            }
         }
+        Err(io::ErrorKind::NotFound.into())
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
@@ -95,18 +96,41 @@ mod tests {
         fs::write(dir.join(".git/hooks/pre-commit"), "x").unwrap();
         let sprung = wires(&dir).spring();
         assert_eq!(sprung.len(), 1);
-        assert_eq!(sprung[0].1, "t.toml:3");
+        assert_eq!(
+            (sprung[0].rule.as_str(), &sprung[0].remains),
+            ("t.toml:3", &None)
+        );
         assert!(!dir.join(".git/hooks").exists());
         fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
-    fn a_parent_that_became_a_link_is_not_followed() {
+    fn a_closed_directory_is_removed_all_the_same() {
+        let dir = scratch("closed");
+        fs::create_dir_all(dir.join(".git/hooks")).unwrap();
+        fs::write(dir.join(".git/hooks/pre-commit"), "x").unwrap();
+        for closed in [".git/hooks", ".git"] {
+            fs::set_permissions(dir.join(closed), fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        assert_eq!(wires(&dir).spring().len(), 1);
+        assert!(!dir.join(".git/hooks").exists());
+        let mode = fs::metadata(dir.join(".git")).unwrap().permissions().mode();
+        fs::set_permissions(dir.join(".git"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::remove_dir_all(dir).unwrap();
+        assert!([0o555, 0o755].contains(&(mode & 0o777)), "{mode:o}");
+    }
+
+    #[test]
+    fn a_parent_that_became_a_link_is_removed_itself_and_not_followed() {
         let (dir, outside) = (scratch("link"), scratch("outside"));
         fs::create_dir_all(outside.join("hooks")).unwrap();
         fs::remove_dir(dir.join(".git")).unwrap();
         std::os::unix::fs::symlink(&outside, dir.join(".git")).unwrap();
-        assert_eq!(wires(&dir).spring(), []);
+        assert_eq!(wires(&dir).spring().len(), 1);
+        assert!(
+            fs::symlink_metadata(dir.join(".git")).is_err(),
+            "the link is gone"
+        );
         assert!(outside.join("hooks").exists());
         fs::remove_dir_all(dir).unwrap();
         fs::remove_dir_all(outside).unwrap();

@@ -6,5 +6,5 @@ mod protocol;
 pub use channel::{Channel, ChannelError, MAX_FDS, MAX_MESSAGE, Received};
 pub use protocol::{
     Cause, Event, ExecKey, JailReport, LeaderStatus, ProfileSummary, Request, SetupFailure,
-    SpawnFds, StopReason, Usage,
+    SpawnFds, StopReason, Tripped, Usage,
 };

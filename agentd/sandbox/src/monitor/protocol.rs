@@ -147,8 +147,8 @@ pub enum Event {
         leftover: u32,
         /// Resource use of all reaped processes.
         usage: Usage,
-        /// Protected names that the command created and that were removed again: path and rule.
-        tripped: Vec<(String, String)>,
+        /// Protected names that the command created.
+        tripped: Vec<Tripped>,
     },
     /// The answer to `Explain`: the verdicts in order, or why there is no policy.
     Explained {
@@ -199,6 +199,18 @@ pub struct Usage {
     pub system_us: u64,
     /// Largest resident set of one process in bytes.
     pub max_rss_bytes: u64,
+}
+
+/// A protected name that did not exist before and that the command created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tripped {
+    /// Path.
+    pub path: String,
+    /// Rule that protects it, as `file:line`.
+    pub rule: String,
+    /// Why it is still there; `None` when it was removed again.
+    pub remains: Option<String>,
 }
 
 /// A set-up step that failed.

@@ -20,6 +20,14 @@ pub(super) fn list(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
             reason: super::availability::ephemeral_remedy(facts),
         });
     }
+    if policy.identity == Identity::RootWithoutCapabilities && policy.limits.pids.is_some() {
+        degraded.push(Degradation {
+            layer: Layer::Rlimits,
+            guarantee: "the number of processes is not limited: the kernel exempts uid 0"
+                .to_owned(),
+            reason: super::availability::ephemeral_remedy(facts),
+        });
+    }
     if let Some(bytes) = policy.limits.memory_bytes {
         degraded.push(Degradation {
             layer: Layer::Cgroup,

@@ -1,7 +1,7 @@
 //! Under which user a command runs. Never as root with capabilities.
 
 use super::{
-    HostFacts, Identity, Invocation, Layer, Refusal,
+    HostFacts, Identity, Invocation, Layer, Refusal, Tier,
     availability::{ephemeral_possible, ephemeral_remedy},
 };
 use crate::profile::{Profile, UserRule};
@@ -27,10 +27,22 @@ pub(super) fn choose(
                 gid: facts.launcher_gid,
             }
         }
-        UserRule::Caller if caller.uid != 0 => Identity::Caller {
+        UserRule::Caller if caller.uid != 0 && facts.tier == Tier::HostRoot => Identity::Caller {
             uid: caller.uid,
             gid: caller.gid,
         },
+        // Root without CAP_SYS_ADMIN, as in a default container: the command would stay root.
+        UserRule::Caller if caller.uid != 0 => {
+            return Err(Refusal::TierTooLow {
+                profile: profile.name.clone(),
+                required: Tier::HostRoot,
+                available: facts.tier,
+                remedy:
+                    "the launcher is root without CAP_SYS_ADMIN and cannot run commands as the \
+                         caller; give it that capability, or start agentd as the caller"
+                        .to_owned(),
+            });
+        }
         UserRule::Caller => ephemeral.unwrap_or(Identity::RootWithoutCapabilities),
     };
     let required = profile.require.layers.contains(&Layer::EphemeralUid);

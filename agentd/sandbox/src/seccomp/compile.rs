@@ -2,8 +2,8 @@
 //! of a call hardly grows with the table.
 
 use super::{
-    Context, Rule,
-    table::{Action, ArgCheck, INET, INET6, MPTCP, NETLINK, NETLINK_ROUTE, PROTOCOL_REFUSED},
+    Action, ArgCheck, Context, Rule,
+    table::{CREATES, INET, INET6, MPTCP, NETLINK, NETLINK_ROUTE, PROTOCOL_REFUSED, SET_ID},
 };
 
 /// One BPF instruction, with the layout of the kernel's `sock_filter`.
@@ -122,6 +122,14 @@ fn checks(rule: &Rule) -> Vec<Instruction> {
         ],
         ArgCheck::OneOf { arg, values } => one_of(*arg, values, (rule.action, Action::Allow)),
         ArgCheck::NoneOf { arg, values } => one_of(*arg, values, (Action::Allow, rule.action)),
+        ArgCheck::CreateMode { flags, mode } => vec![
+            load_arg(*flags),
+            branch(IF_ANY_BIT, CREATES, (0, 2)),
+            load_arg(*mode),
+            branch(IF_ANY_BIT, SET_ID, (1, 0)),
+            ret(Action::Allow),
+            ret(rule.action),
+        ],
         ArgCheck::Socket { families, refused } => socket(families, *refused),
     }
 }

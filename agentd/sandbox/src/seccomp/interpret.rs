@@ -5,7 +5,7 @@ use super::{
         IF_ANY_BIT, IF_EQUAL, IF_GREATER_OR_EQUAL, Instruction, JUMP, LOAD, OFFSET_ARCH,
         OFFSET_NUMBER, RET_ALLOW, RET_ERRNO, RETURN,
     },
-    table::Action,
+    rule::Action,
 };
 
 /// A system call as a filter sees it.

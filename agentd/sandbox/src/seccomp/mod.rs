@@ -3,13 +3,17 @@
 
 mod compile;
 mod interpret;
+mod names;
+mod rule;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use compile::{Instruction, compile, compile_rules};
 pub use interpret::{Call, interpret};
-pub use table::{Action, ArgCheck, Context, Reason, Rule, front_end_rules, rules};
+pub use names::is_system_call;
+pub use rule::{Action, ArgCheck, Context, Reason, Rule};
+pub use table::{front_end_rules, rules};
 
 /// What the filter of `context` says about a system call by name: `None` when no rule names it, so that
 /// it is allowed whatever its arguments.

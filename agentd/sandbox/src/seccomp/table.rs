@@ -1,120 +1,7 @@
 //! Which system calls are refused, how, and why. Everything not named here is allowed.
 
+use super::rule::{Action, ArgCheck, Context, Reason, Rule};
 use crate::policy::{NetMode, SyscallBase, Tier};
-
-/// What the table depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Context {
-    /// The profile's base.
-    pub base: SyscallBase,
-    /// The tier: without a network namespace sockets themselves are refused.
-    pub tier: Tier,
-    /// The network.
-    pub net: NetMode,
-}
-
-/// What happens to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// It is carried out.
-    Allow,
-    /// It fails with this errno.
-    Errno(u16),
-    /// The whole process is killed.
-    Kill,
-}
-
-/// A condition on the arguments. Comparisons are made on the low 32 bits where the kernel itself looks
-/// only at those: comparing all 64 let `TIOCSTI` through elsewhere (CVE-2019-10063).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArgCheck {
-    /// Refused whatever the arguments.
-    Always,
-    /// Refused when the argument shares a bit with the mask.
-    AnyBit {
-        /// Argument index.
-        arg: u8,
-        /// Mask over the low 32 bits.
-        mask: u32,
-    },
-    /// Refused when the argument is one of these.
-    OneOf {
-        /// Argument index.
-        arg: u8,
-        /// Values of the low 32 bits.
-        values: Vec<u32>,
-    },
-    /// Refused unless the argument is one of these.
-    NoneOf {
-        /// Argument index.
-        arg: u8,
-        /// Values of the low 32 bits.
-        values: Vec<u32>,
-    },
-    /// The rules of `socket`: family, and the protocol where it matters.
-    Socket {
-        /// Families that are allowed.
-        families: Vec<u32>,
-        /// What the others get.
-        refused: u16,
-    },
-}
-
-/// Why a call is refused; also a grouping for documentation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Changes mounts, roots or namespaces.
-    Namespaces,
-    /// Reaches into other processes.
-    OtherProcesses,
-    /// Loads code into the kernel or replaces it.
-    Kernel,
-    /// A large kernel attack surface that developer tools do without.
-    AttackSurface,
-    /// Belongs to the administrator of the machine.
-    Administration,
-    /// Injects input into a terminal.
-    Terminal,
-    /// A way around the network rules.
-    Network,
-    /// A nested Landlock domain can switch off the record of denials.
-    DenialRecords,
-    /// Runs code that no path rule saw.
-    PathlessExecution,
-}
-
-impl Reason {
-    /// One clause for a person.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Namespaces => "it changes mounts, roots or namespaces",
-            Self::OtherProcesses => "it reaches into other processes",
-            Self::Kernel => "it loads code into the kernel or replaces it",
-            Self::AttackSurface => "it opens a large part of the kernel to attack",
-            Self::Administration => "it belongs to the administrator of the machine",
-            Self::Terminal => "it injects input into a terminal",
-            Self::Network => "it is a way around the network rules",
-            Self::DenialRecords => "a nested domain could hide denials",
-            Self::PathlessExecution => "it runs code that no path rule saw",
-        }
-    }
-}
-
-/// One rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// System call name.
-    pub name: &'static str,
-    /// System call number on this architecture.
-    pub number: u32,
-    /// When it is refused.
-    pub check: ArgCheck,
-    /// What happens then.
-    pub action: Action,
-    /// Why.
-    pub reason: Reason,
-}
 
 const EPERM: u16 = 1;
 const EACCES: u16 = 13;
@@ -135,6 +22,10 @@ const UNIX: u32 = 1;
 
 /// `CLONE_NEW*` of cgroup, uts, ipc, user, pid, net, mount, time.
 const NEW_NAMESPACES: u32 = 0x7e02_0080;
+/// Set-user-id and set-group-id.
+pub(super) const SET_ID: u32 = 0o6000;
+/// `O_CREAT` and the bit that tells `O_TMPFILE` from `O_DIRECTORY`.
+pub(super) const CREATES: u32 = 0o100 | 0o20_000_000;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
@@ -277,6 +168,47 @@ fn architecture_refused() -> Vec<Refused> {
 }
 
 fn by_argument(context: Context) -> Vec<Rule> {
+    let mut all = by_simple_argument(context);
+    all.extend(set_id());
+    all
+}
+
+/// A jail without set-user-id programs can still leave one behind in the workspace, owned on disk by the
+/// person. `openat2` takes its mode by pointer, which no filter can follow: ENOSYS makes programs fall
+/// back to `openat`.
+fn set_id() -> Vec<Rule> {
+    let mode = |name, number, arg| {
+        let check = ArgCheck::AnyBit { arg, mask: SET_ID };
+        rule((name, number), check, EPERM, Reason::SetId)
+    };
+    let create = |name, number, flags, mode| {
+        let check = ArgCheck::CreateMode { flags, mode };
+        rule((name, number), check, EPERM, Reason::SetId)
+    };
+    let mut all = vec![
+        mode("fchmod", libc::SYS_fchmod, 1),
+        mode("fchmodat", libc::SYS_fchmodat, 2),
+        mode("fchmodat2", 452, 2),
+        mode("mknodat", libc::SYS_mknodat, 2),
+        create("openat", libc::SYS_openat, 2, 3),
+        rule(
+            ("openat2", libc::SYS_openat2),
+            ArgCheck::Always,
+            ENOSYS,
+            Reason::SetId,
+        ),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    all.extend([
+        mode("chmod", libc::SYS_chmod, 1),
+        mode("mknod", libc::SYS_mknod, 1),
+        mode("creat", libc::SYS_creat, 1),
+        create("open", libc::SYS_open, 1, 2),
+    ]);
+    all
+}
+
+fn by_simple_argument(context: Context) -> Vec<Rule> {
     let (families, refused) = socket_families(context);
     vec![
         rule(

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     compile::{NATIVE_ARCH, X32_FIRST},
-    table::{INET, INET6, MPTCP, NETLINK, NETLINK_ROUTE, PROTOCOL_REFUSED},
+    table::{CREATES, INET, INET6, MPTCP, NETLINK, NETLINK_ROUTE, PROTOCOL_REFUSED, SET_ID},
     *,
 };
 use crate::policy::{NetMode, SyscallBase, Tier};
@@ -38,6 +38,9 @@ fn expected(rules: &[Rule], call: &Call) -> Action {
         ArgCheck::AnyBit { arg, mask } => low(*arg) & mask != 0,
         ArgCheck::OneOf { arg, values } => values.contains(&low(*arg)),
         ArgCheck::NoneOf { arg, values } => !values.contains(&low(*arg)),
+        ArgCheck::CreateMode { flags, mode } => {
+            low(*flags) & CREATES != 0 && low(*mode) & SET_ID != 0
+        }
         ArgCheck::Socket { families, refused } => {
             let (family, protocol) = (low(0), low(2));
             if !families.contains(&family) || (family == NETLINK && protocol != NETLINK_ROUTE) {
@@ -105,6 +108,36 @@ fn a_terminal_ioctl_with_high_bits_set_is_still_refused() {
 }
 
 #[test]
+fn no_call_makes_a_set_user_id_file_and_ordinary_modes_pass() {
+    let context = contexts()[0];
+    let program = compile(context);
+    let verdict = |name: &str, args: [u64; 6]| {
+        let number = rule_for(context, name).unwrap().number;
+        let arch = NATIVE_ARCH;
+        interpret(&program, &Call { arch, number, args })
+    };
+    let refused = Some(Action::Errno(1));
+    let creates = 0o101;
+    assert_eq!(verdict("fchmodat", [0, 0, 0o4755, 0, 0, 0]), refused);
+    assert_eq!(verdict("fchmod", [0, 0o2755, 0, 0, 0, 0]), refused);
+    assert_eq!(
+        verdict("fchmod", [0, 0o1777, 0, 0, 0, 0]),
+        Some(Action::Allow)
+    );
+    assert_eq!(verdict("openat", [0, 0, creates, 0o4755, 0, 0]), refused);
+    assert_eq!(
+        verdict("openat", [0, 0, creates, 0o755, 0, 0]),
+        Some(Action::Allow)
+    );
+    // Without a flag that creates, the mode is whatever the register held.
+    assert_eq!(
+        verdict("openat", [0, 0, 0, 0o4755, 0, 0]),
+        Some(Action::Allow)
+    );
+    assert_eq!(verdict("openat2", [0; 6]), Some(Action::Errno(38)));
+}
+
+#[test]
 fn a_program_stays_far_below_the_kernels_limit() {
     for context in contexts() {
         let length = compile(context).len();
@@ -121,6 +154,7 @@ proptest! {
             any::<u64>(),
             0_u64..64,
             Just(0x5412), Just(0x541c), Just(262), Just(0x2000_0000), Just(0x1000_0000),
+            Just(0o100), Just(0o4755), Just(0o2000), Just(0o644),
             any::<u32>().prop_map(|high| u64::from(high) << 32 | 0x5412),
         ]),
     ) {

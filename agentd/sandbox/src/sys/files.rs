@@ -142,6 +142,12 @@ pub(crate) fn close_all_but(keep: &[RawFd]) -> Result<(), Errno> {
     close_range(first, u32::MAX, 0)
 }
 
+/// Closes one descriptor by number. For a forked process that never drops the value that owns it.
+pub(crate) fn close_number(fd: RawFd) -> Result<(), Errno> {
+    let fd = u32::try_from(fd).map_err(|_negative| Errno::EBADF)?;
+    close_range(fd, fd, 0)
+}
+
 fn close_range(first: u32, last: u32, flags: libc::c_uint) -> Result<(), Errno> {
     // SAFETY: takes integers only; the callers' contracts say who may own the numbers.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };

@@ -12,6 +12,7 @@ pub(crate) fn clear_groups() -> Result<(), Errno> {
 
 /// Sets real, effective and saved group id.
 pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
+    refuse_no_change(gid)?;
     // SAFETY: takes integers only.
     let result = unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) };
     super::int_result(result).map(drop)
@@ -19,7 +20,17 @@ pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
 
 /// Sets real, effective and saved user id.
 pub(crate) fn set_uid(uid: u32) -> Result<(), Errno> {
+    refuse_no_change(uid)?;
     // SAFETY: takes integers only.
     let result = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
     super::int_result(result).map(drop)
+}
+
+/// To the kernel this value means "leave it as it is".
+fn refuse_no_change(id: u32) -> Result<(), Errno> {
+    if id == u32::MAX {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(())
+    }
 }

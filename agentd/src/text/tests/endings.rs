@@ -99,6 +99,38 @@ fn everything_else_to_know_follows_the_end_in_order() {
 }
 
 #[test]
+fn leftovers_are_told_only_of_a_command_that_ended_by_itself() {
+    let tells = |ending| {
+        let outcome = Outcome {
+            leftover: 1,
+            ..Outcome::new(ending)
+        };
+        let finished = Finished {
+            head: b"",
+            dropped_bytes: 0,
+            tail: b"",
+            full_output: None,
+            outcome: &outcome,
+        };
+        render(&finished).text.contains("leftover")
+    };
+    let signaled = Ending::Signaled {
+        number: 11,
+        name: String::new(),
+    };
+    assert!(tells(Ending::Exited(0)) && tells(signaled));
+    for ended in [
+        Ending::Timeout(Duration::from_secs(1)),
+        Ending::IdleTimeout(Duration::from_secs(1)),
+        Ending::Cancelled,
+        Ending::OutputLimit,
+        Ending::Drained,
+    ] {
+        assert!(!tells(ended.clone()), "{ended:?}");
+    }
+}
+
+#[test]
 fn every_other_end_has_a_line_of_its_own() {
     let endings = [
         Ending::Cancelled,
