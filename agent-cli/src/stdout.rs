@@ -21,9 +21,10 @@ pub fn write(result: &[u8]) -> io::Result<()> {
 /// The exit code of a command whose result could not be written: [`READER_GONE`], else `otherwise`.
 #[must_use]
 pub fn exit_code(error: &io::Error, otherwise: u8) -> u8 {
-    match error.kind() {
-        ErrorKind::BrokenPipe => READER_GONE,
-        _ => otherwise,
+    if error.kind() == ErrorKind::BrokenPipe {
+        READER_GONE
+    } else {
+        otherwise
     }
 }
 

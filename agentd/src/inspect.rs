@@ -69,7 +69,7 @@ fn look(launcher: &LauncherCommand) -> Result<Seen, BootError> {
     } = launcher.boot()?;
     // ORDER: it ends when its socket closes. How it ends is of no interest: it has answered.
     drop(channel);
-    drop(process.wait());
+    process.wait();
     Ok(Seen {
         tier: Some(host.tier),
         tier_reason: host.tier_reason,

@@ -85,10 +85,12 @@ fn usage(error: &clap::Error) -> UsageError {
         .lines()
         .find_map(|line| line.trim().strip_prefix("Usage: "))
         .map_or_else(|| "agentd".to_owned(), command_words);
-    let told = match error.kind() {
-        // What comes then is the whole help.
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
-        _ => told(&text),
+    // What clap prints then is the whole help.
+    let missing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let told = if missing {
+        "a command is missing".to_owned()
+    } else {
+        told(&text)
     };
     UsageError { told, command }
 }
@@ -129,10 +131,11 @@ pub(crate) fn print(answer: &[u8], exit: Exit) -> Exit {
 }
 
 fn unprinted(error: io::Error, exit: Exit) -> Exit {
-    match error.kind() {
-        // A reader that has seen enough, such as `head`, is no failure.
-        io::ErrorKind::BrokenPipe => exit,
-        _ => complain(&PrintError(error), Exit::Failed),
+    // A reader that has seen enough, such as `head`, is no failure.
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        exit
+    } else {
+        complain(&PrintError(error), Exit::Failed)
     }
 }
 

@@ -151,15 +151,21 @@ pub async fn connect(
         };
     }
     for path in address::usual_places(environment.runtime_dir.as_deref()) {
-        // A stale or forbidden socket is no reason to fail: nobody asked for it.
-        if path.exists()
-            && let Ok(channel) = socket::connect(&path).await
-        {
-            return Ok(Connection {
-                channel,
-                embedded: None,
-                socket: Some(path),
-            });
+        if !path.exists() {
+            continue;
+        }
+        match socket::connect(&path).await {
+            Ok(channel) => {
+                return Ok(Connection {
+                    channel,
+                    embedded: None,
+                    socket: Some(path),
+                });
+            }
+            // The first call fails as often as dialling does: both have to say the same.
+            Err(source) if socket::hung_up(&source) => return Err(ConnectError::Closed { path }),
+            // A stale or forbidden socket is no reason to fail: nobody asked for it.
+            Err(_) => {}
         }
     }
     let (channel, embedded) = Embedded::start(environment).await?;

@@ -50,11 +50,11 @@ impl JsonLines {
     }
 
     /// The last event, also the only object of `--output-format json`. Returns the exit code, or why an
-    /// event could not be written: then the turn was ended for nobody reads of it.
+    /// event could not be written: then the turn was ended, as nobody reads of it.
     pub(super) fn result(&self, session_id: &str, turn: &Turn) -> io::Result<u8> {
         self.write(&result(session_id, turn));
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.take().map_or(Ok(exit_code(turn)), Err)
+        failure.take().map_or_else(|| Ok(exit_code(turn)), Err)
     }
 
     fn write(&self, event: &Value) {
