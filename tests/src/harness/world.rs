@@ -124,7 +124,12 @@ impl World {
     /// Processes of commands in this world; agentd and its launcher do not count.
     pub fn processes(&self) -> Vec<Process> {
         let mut all = self.everything();
-        all.retain(|process| !matches!(process.name.as_str(), "agentd" | "agentd-launcher"));
+        all.retain(|process| {
+            !matches!(
+                process.name.as_str(),
+                "agentd" | "agentd-launcher" | "agentd-init"
+            )
+        });
         all
     }
 }

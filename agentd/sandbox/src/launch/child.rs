@@ -46,6 +46,8 @@ fn set_up(
     // ORDER: the launcher's end of the conversation was copied by the fork; while init holds it, the
     // launcher's death shows on no descriptor.
     files::close_number(jail.launcher_end.as_raw_fd()).map_err(Failure::at(Stage::Attributes))?;
+    // Whoever kills launchers by their name must not hit the one who cleans up after them.
+    caps::set_name(c"agentd-init").map_err(Failure::at(Stage::Attributes))?;
     // ORDER: then at once, so that a launcher that dies during set-up takes this process along.
     if jail.tier > Tier::Nested {
         caps::set_parent_death_signal().map_err(Failure::at(Stage::Attributes))?;

@@ -1,5 +1,7 @@
 //! Capabilities and process attributes.
 
+use std::ffi::CStr;
+
 use nix::errno::Errno;
 
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
@@ -88,6 +90,13 @@ pub(crate) fn set_dumpable() -> Result<(), Errno> {
 pub(crate) fn set_parent_death_signal() -> Result<(), Errno> {
     let signal = libc::c_ulong::try_from(libc::SIGKILL).unwrap_or(9);
     prctl(libc::PR_SET_PDEATHSIG, signal, 0).map(drop)
+}
+
+/// Names this process in `ps` and for `pkill`.
+pub(crate) fn set_name(name: &CStr) -> Result<(), Errno> {
+    // SAFETY: `name` is NUL-terminated; the kernel copies at most 16 bytes of it.
+    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0_u64, 0_u64, 0_u64) };
+    Errno::result(result).map(drop)
 }
 
 /// Orphans among the descendants become children of this process.
