@@ -44,6 +44,9 @@ pub(crate) struct Jail {
 impl Jail {
     /// Reads whatever the jail's init has said, and whether it is gone.
     pub(crate) fn observe(&mut self, now: Millis) -> Vec<Action> {
+        // ORDER: whether it is gone is asked first: what it said before its end is then all there to
+        // be read, and is taken before the end.
+        let gone = !matches!(wait::reap(self.child.pid), Ok(None));
         let mut actions = Vec::new();
         if self.life.is_setting_up() {
             actions.extend(self.observe_setup(now));
@@ -58,20 +61,9 @@ impl Jail {
                 None => complain(format_args!("bug: an init said something unknown")),
             }
         }
-        if matches!(wait::reap(self.child.pid), Ok(None)) {
-            return actions;
+        if gone {
+            actions.extend(self.life.step(now, Input::InitGone));
         }
-        // ORDER: a report and the end can arrive between two looks; what was said comes first.
-        while let Ok(count) = files::read(self.child.control.as_fd(), &mut bytes) {
-            let Some(report) = bytes.get(..count).and_then(Report::decode) else {
-                break;
-            };
-            actions.extend(self.life.step(now, input(report)));
-        }
-        if self.life.is_setting_up() {
-            actions.extend(self.observe_setup(now));
-        }
-        actions.extend(self.life.step(now, Input::InitGone));
         actions
     }
 
