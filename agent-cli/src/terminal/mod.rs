@@ -5,6 +5,8 @@ mod call;
 mod input;
 mod neutral;
 mod page;
+#[cfg(test)]
+mod paper;
 mod screen;
 mod style;
 

@@ -116,25 +116,8 @@ fn keep_time(page: Weak<Mutex<Page>>) {
 #[cfg(test)]
 mod tests {
     use super::{PATIENCE, Page};
-    use crate::terminal::Style;
-    use std::{
-        io::Write,
-        sync::{Arc, Mutex},
-        time::Instant,
-    };
-
-    #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Paper {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::terminal::{Style, paper::Paper};
+    use std::time::Instant;
 
     #[test]
     fn the_clock_waits_and_leaves_no_trace() {

@@ -191,26 +191,9 @@ mod tests {
     use crate::{
         agent::ports::Observer,
         model::{ToolCall, ToolOutcome, ToolStatus},
-        terminal::Style,
+        terminal::{Style, paper::Paper},
     };
     use serde_json::json;
-    use std::{
-        io::Write,
-        sync::{Arc, Mutex},
-    };
-
-    #[derive(Clone, Default)]
-    struct Paper(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Paper {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn shown(voice: Voice, style: Style) -> String {
         let paper = Paper::default();
