@@ -120,6 +120,13 @@ impl ExecService for Fake {
     type RunStream = Events<v1::RunResponse>;
     type AttachStream = Events<v1::AttachResponse>;
 
+    async fn read_output(
+        &self,
+        _: Request<v1::ReadOutputRequest>,
+    ) -> Answer<v1::ReadOutputResponse> {
+        Err(Status::unimplemented("not needed"))
+    }
+
     /// Does not know the command the first time: the order was faster than the call.
     async fn terminate(&self, _: Request<v1::TerminateRequest>) -> Answer<v1::TerminateResponse> {
         if self.0.terminate.fetch_add(1, Ordering::Relaxed) == 0 {

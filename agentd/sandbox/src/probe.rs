@@ -326,6 +326,7 @@ fn trial_policy(tier: Tier) -> Policy {
             file_size_bytes: Some(0),
             open_files: 64,
             output_bytes: None,
+            disk_bytes: None,
         },
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         sources: BTreeMap::new(),

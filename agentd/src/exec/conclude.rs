@@ -51,7 +51,7 @@ pub(super) fn note_on(cause: Cause) -> Option<&'static str> {
         Cause::InitDied => {
             Some("the process that kept the jail died, and everything in the jail with it")
         }
-        Cause::Leader | Cause::Timeout | Cause::Stopped(_) => None,
+        Cause::Leader | Cause::Timeout | Cause::Stopped(_) | Cause::Limit(_) => None,
     }
 }
 
@@ -85,6 +85,10 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         setup: None,
         blocked: None,
         notes: ended.note.map(str::to_owned).into_iter().collect(),
+        hits: Vec::new(),
+        proven: true,
+        pipes_held: false,
+        output_file: None,
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     commands::{self, Blocked},
-    launcher_link::{Link, LinkError},
+    launcher_link::{Delivery, Link, LinkError},
 };
 
 /// Most bytes of one output event.
@@ -120,11 +120,12 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     let key = job.exec.key();
     let invocation = job.spec.invocation.clone();
     let mut events = job.link.spawn(key, invocation, fds.into_fds())?;
-    match events.recv().await {
+    match events.recv().await.map(|delivery| delivery.event) {
         Some(Event::Started {
             report,
             limits,
             cwd,
+            notes,
             ..
         }) => {
             Stats::add(&job.stats.started, 1);
@@ -133,6 +134,7 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
                 limits,
                 cwd,
                 at: SystemTime::now(),
+                notes,
             });
             Ok(Running::new(job, pipes, events, limits))
         }
@@ -144,6 +146,8 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
             | Event::Reloaded { .. }
             | Event::LeaderExited { .. }
             | Event::Ended { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
             | Event::Explained { .. },
         )
         | None => Err(Stillborn::NotStarted(NotStarted::LauncherGone)),
@@ -154,7 +158,7 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
 struct Running {
     life: Lifecycle,
     pipes: OutputPipes,
-    events: mpsc::UnboundedReceiver<Event>,
+    events: mpsc::UnboundedReceiver<Delivery>,
     buffers: [Vec<u8>; 2],
     since: Instant,
     ended: Option<Ended>,
@@ -171,7 +175,7 @@ impl Running {
     fn new(
         job: &Job,
         pipes: OutputPipes,
-        events: mpsc::UnboundedReceiver<Event>,
+        events: mpsc::UnboundedReceiver<Delivery>,
         limits: Limits,
     ) -> Self {
         let settings = Settings {
@@ -243,7 +247,7 @@ impl Running {
                 Wake::Read(OutputStream::Stdout, length),
             length = self.pipes.stderr.read(err), if self.pipes.stderr.is_open() =>
                 Wake::Read(OutputStream::Stderr, length),
-            event = self.events.recv(), if self.ended.is_none() => Wake::Launcher(event),
+            event = self.events.recv(), if self.ended.is_none() => Wake::Launcher(event.map(|delivery| delivery.event)),
             control = job.inbox.recv() => Wake::Client(control),
             () = sleep_until(deadline) => Wake::Timer,
         }
@@ -257,7 +261,7 @@ impl Running {
         let [out, err] = &self.buffers;
         let buffer = match stream {
             OutputStream::Stdout => out,
-            OutputStream::Stderr => err,
+            OutputStream::Stderr | OutputStream::Terminal => err,
         };
         let data = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
         let bytes = u64::try_from(length).unwrap_or(u64::MAX);
@@ -296,6 +300,8 @@ impl Running {
             | Event::Refused { .. }
             | Event::SetupFailed { .. }
             | Event::Started { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
             | Event::Explained { .. } => Effect::None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, SetupFailure, StopReason, Usage};
+use agentd_sandbox::monitor::{self, Cause, LeaderStatus, SetupFailure, StopReason, Usage};
 use nix::sys::signal::Signal;
 
 use crate::commands::Blocked;
@@ -30,6 +30,8 @@ pub enum ExitReason {
     SandboxKilled,
     /// The jail or the program could not be started.
     SetupFailed,
+    /// Its memory limit killed it.
+    OomKilled,
     /// The command blacklist refused it.
     Blocked,
     /// Its client went away and the grace ran out.
@@ -55,6 +57,13 @@ impl ExitReason {
                 StopReason::Drained => Self::Drained,
             },
             Cause::InitDied => Self::Lost,
+            Cause::Limit(limit) => match limit {
+                monitor::LimitKind::Cpu => Self::CpuLimit,
+                monitor::LimitKind::Memory => Self::OomKilled,
+                monitor::LimitKind::Disk | monitor::LimitKind::FileSize => Self::DiskLimit,
+                // Reaching it makes forks fail and ends nothing; should it ever, it was a kill.
+                monitor::LimitKind::Pids => Self::Signaled,
+            },
         }
     }
 
@@ -80,6 +89,7 @@ impl ExitReason {
             | Self::IdleTimeout
             | Self::Cancelled
             | Self::OutputLimit
+            | Self::OomKilled
             | Self::CpuLimit
             | Self::DiskLimit
             | Self::SandboxKilled
@@ -155,6 +165,49 @@ pub struct ExitResult {
     pub blocked: Option<Blocked>,
     /// Remarks for a person.
     pub notes: Vec<String>,
+    /// Limits that it ran into.
+    pub hits: Vec<LimitHit>,
+    /// It is proven that nothing of it is left.
+    pub proven: bool,
+    /// Another process still held its output open when the leader had ended.
+    pub pipes_held: bool,
+    /// Where the whole output was kept.
+    pub output_file: Option<OutputFile>,
+}
+
+/// A limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    /// Wall clock.
+    Wall,
+    /// Silence.
+    Idle,
+    /// Output.
+    Output,
+    /// One that the launcher or the kernel watches.
+    Watched(monitor::LimitKind),
+}
+
+/// A limit that a command ran into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitHit {
+    /// Which.
+    pub limit: LimitKind,
+    /// How often.
+    pub count: u64,
+    /// Where this is known from.
+    pub evidence: String,
+}
+
+/// Output kept in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Path as later commands of the session see it.
+    pub path: String,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Bytes that are not in it.
+    pub missing: u64,
 }
 
 impl ExitResult {
@@ -178,6 +231,10 @@ impl ExitResult {
             setup: None,
             blocked: None,
             notes: Vec::new(),
+            hits: Vec::new(),
+            proven: true,
+            pipes_held: false,
+            output_file: None,
         }
     }
 }

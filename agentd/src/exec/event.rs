@@ -14,15 +14,19 @@ pub enum OutputStream {
     Stdout,
     /// Standard error.
     Stderr,
+    /// Both, of a command that has a terminal.
+    Terminal,
 }
 
-/// A position in both streams, in bytes from their starts.
+/// A position in all streams, in bytes from their starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offsets {
     /// Bytes of stdout.
     pub stdout: u64,
     /// Bytes of stderr.
     pub stderr: u64,
+    /// Bytes of the terminal.
+    pub terminal: u64,
 }
 
 impl Offsets {
@@ -32,6 +36,7 @@ impl Offsets {
         match stream {
             OutputStream::Stdout => self.stdout,
             OutputStream::Stderr => self.stderr,
+            OutputStream::Terminal => self.terminal,
         }
     }
 
@@ -47,13 +52,19 @@ impl Offsets {
                 stderr: self.stderr.saturating_add(bytes),
                 ..self
             },
+            OutputStream::Terminal => Self {
+                terminal: self.terminal.saturating_add(bytes),
+                ..self
+            },
         }
     }
 
-    /// Bytes of both streams.
+    /// Bytes of all streams.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.stdout.saturating_add(self.stderr)
+        self.stdout
+            .saturating_add(self.stderr)
+            .saturating_add(self.terminal)
     }
 }
 
@@ -68,6 +79,8 @@ pub struct StartReport {
     pub cwd: String,
     /// When.
     pub at: SystemTime,
+    /// Remarks for a person.
+    pub notes: Vec<String>,
 }
 
 /// What happened.

@@ -196,6 +196,7 @@ impl Log {
             let lost = Offsets {
                 stdout: self.evicted.stdout.saturating_sub(known.stdout),
                 stderr: self.evicted.stderr.saturating_sub(known.stderr),
+                terminal: self.evicted.terminal.saturating_sub(known.terminal),
             };
             *cursor = Cursor {
                 after: first.saturating_sub(1),

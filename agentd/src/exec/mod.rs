@@ -16,12 +16,14 @@ mod registry;
 mod spec;
 mod stats;
 
-pub use end::{Denial, DenialSource, ExitReason, ExitResult};
+pub use end::{Denial, DenialSource, ExitReason, ExitResult, LimitHit, LimitKind, OutputFile};
 pub use event::{Event, EventBody, Offsets, OutputStream, StartReport};
 pub use executor::{Drained, Executor, SubmitError};
 pub use handle::{Exec, ExecState, NotStarted, Presence};
 pub use log::{Excerpt, RING_BYTES};
 pub use reader::{ReadItem, Reader};
 pub use registry::{AdmitError, Registry};
-pub use spec::{DEFAULT_GRACE, Disconnect, ExecId, ExecSpec, Labels, MAX_GRACE};
+pub use spec::{
+    DEFAULT_GRACE, Disconnect, ExecId, ExecSpec, Hook, Labels, MAX_GRACE, SessionEnd, SessionHook,
+};
 pub use stats::Stats;

@@ -1,6 +1,6 @@
 //! A validated request to run something. `rpc::convert` makes it from the wire; nothing else does.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use agentd_sandbox::{
     monitor::ExecKey,
@@ -70,6 +70,38 @@ impl Default for Disconnect {
     }
 }
 
+/// What a command left behind in its session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionEnd {
+    /// Working directory of the next command; empty when unknown.
+    pub cwd: String,
+    /// Remarks for a person.
+    pub notes: Vec<String>,
+}
+
+/// How a session hears of the end of its commands.
+pub trait SessionHook: fmt::Debug + Send + Sync {
+    /// A command ended and reported this (nothing, when it could not). Called exactly once for a command
+    /// that was started, before its terminal event can be seen, so that whoever sees the event starts the
+    /// next command where this one stopped.
+    fn ended(&self, exec: &ExecId, report: &[u8]) -> SessionEnd;
+
+    /// Id of the session.
+    fn session_id(&self) -> &str;
+}
+
+/// The session of a command. Equal when the session is the same.
+#[derive(Debug, Clone)]
+pub struct Hook(pub Arc<dyn SessionHook>);
+
+impl PartialEq for Hook {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.session_id() == other.0.session_id()
+    }
+}
+
+impl Eq for Hook {}
+
 /// A validated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecSpec {
@@ -79,6 +111,9 @@ pub struct ExecSpec {
     pub invocation: Invocation,
     /// The script; present exactly when the program is one.
     pub script: Option<Bytes>,
+    /// The session it belongs to. Where the session stands (`in_session.carried`) is no part of the
+    /// request's digest.
+    pub hook: Option<Hook>,
     /// What becomes of it without readers.
     pub disconnect: Disconnect,
     /// Labels.

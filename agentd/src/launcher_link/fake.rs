@@ -9,7 +9,7 @@ use std::{
 
 use agentd_sandbox::{
     monitor::{Channel, Event, ExecKey, JailReport, ProfileSummary, Received, Request},
-    policy::{Caller, Identity, Invocation, LimitRequest, Limits, Program, Stdin, Tier},
+    policy::{Caller, Identity, Invocation, Lifetime, LimitRequest, Limits, Program, Stdin, Tier},
     profile::CommandRules,
 };
 use tonic::codegen::Bytes;
@@ -67,6 +67,7 @@ pub(crate) fn limits() -> Limits {
         file_size_bytes: None,
         open_files: 1024,
         output_bytes: None,
+        disk_bytes: None,
     }
 }
 
@@ -96,9 +97,12 @@ pub(crate) fn started(exec: ExecKey) -> Event {
             landlock_abi: 7,
             identity: Identity::Caller { uid: 1, gid: 1 },
             uid: 1,
+            cgroup: "none".to_owned(),
         }),
         limits: limits(),
         cwd: "/w".to_owned(),
+        notes: Vec::new(),
+        output_file: String::new(),
     }
 }
 
@@ -115,8 +119,12 @@ pub(crate) fn script_spec(id: &str, script: &str) -> ExecSpec {
             limits: LimitRequest::default(),
             caller: Caller { uid: 1, gid: 1 },
             stdin: Stdin::Null,
+            terminal: None,
+            lifetime: Lifetime::Call,
+            in_session: None,
         },
         script: Some(Bytes::copy_from_slice(script.as_bytes())),
+        hook: None,
         disconnect: Disconnect::default(),
         labels: BTreeMap::new(),
     }

@@ -13,7 +13,7 @@ use std::{
 
 use agentd_sandbox::{
     explain::{Query, Verdict},
-    monitor::{Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Request},
+    monitor::{Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Received, Request},
     policy::{Invocation, Refusal},
 };
 use thiserror::Error;
@@ -23,7 +23,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use super::{Profiles, routes::Routes};
+use super::{Delivery, Profiles, routes::Routes};
 
 /// Why a request did not go out.
 #[derive(Debug, Error)]
@@ -128,7 +128,7 @@ impl Link {
         key: ExecKey,
         invocation: Invocation,
         fds: Vec<OwnedFd>,
-    ) -> Result<mpsc::UnboundedReceiver<Event>, LinkError> {
+    ) -> Result<mpsc::UnboundedReceiver<Delivery>, LinkError> {
         // ORDER: the route first, or a fast answer would find none.
         let route = self.routes().add_exec(key);
         let request = Request::Spawn {
@@ -243,15 +243,18 @@ async fn read_all(socket: Arc<Socket>, link: Link) {
             .readiness
             .async_io(Interest::READABLE, || as_io(socket.channel.recv()))
             .await;
-        let event = match received {
-            Ok(Some(received)) => received.message,
+        let delivery = match received {
+            Ok(Some(Received { message, fds })) => Delivery {
+                event: message,
+                fds,
+            },
             Ok(None) => break,
             Err(error) => {
                 tracing::error!(%error, "cannot read from the launcher");
                 break;
             }
         };
-        let delivered = link.routes().deliver(event);
+        let delivered = link.routes().deliver(delivery);
         match delivered {
             Ok(None) => {}
             Ok(Some(profiles)) => {

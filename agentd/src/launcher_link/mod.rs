@@ -10,6 +10,7 @@ mod routes;
 pub(crate) mod fake;
 
 pub use link::{ExplainError, Link, LinkError, ReloadError};
+pub use routes::Delivery;
 
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub struct HostReport {
     pub landlock_abi: u32,
     /// Every capability that was probed: name, works, detail or remedy.
     pub capabilities: Vec<(String, bool, String)>,
+    /// What limits and kills a command's tree: `cgroup-v2`, `cgroup-hybrid`, `cgroup-v1`, `none`.
+    pub cgroup: String,
 }
 
 /// The profiles in force, by name.

@@ -1,6 +1,9 @@
 //! Who waits for which message of the launcher. Pure bookkeeping.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    os::fd::OwnedFd,
+};
 
 use agentd_sandbox::{
     explain::Verdict,
@@ -15,13 +18,22 @@ use tokio::sync::{mpsc, oneshot};
 #[error("the launcher sent '{0}' when nothing asked for it")]
 pub(super) struct Unexpected(pub(super) &'static str);
 
+/// An event of an execution, with the descriptors that came beside it.
+#[derive(Debug)]
+pub struct Delivery {
+    /// The event.
+    pub event: Event,
+    /// Descriptors; see `StartedFds`.
+    pub fds: Vec<OwnedFd>,
+}
+
 type ExplainAnswer = Result<Vec<Verdict>, Refusal>;
 type ReloadAnswer = Result<Vec<ProfileSummary>, String>;
 
 /// All who wait.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    execs: HashMap<ExecKey, mpsc::UnboundedSender<Event>>,
+    execs: HashMap<ExecKey, mpsc::UnboundedSender<Delivery>>,
     explains: HashMap<u64, oneshot::Sender<ExplainAnswer>>,
     reloads: VecDeque<oneshot::Sender<ReloadAnswer>>,
     /// Profiles that a reload announced and that have not come yet.
@@ -35,7 +47,7 @@ struct Loading {
 }
 
 impl Routes {
-    pub(super) fn add_exec(&mut self, key: ExecKey) -> mpsc::UnboundedReceiver<Event> {
+    pub(super) fn add_exec(&mut self, key: ExecKey) -> mpsc::UnboundedReceiver<Delivery> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.execs.insert(key, sender);
         receiver
@@ -60,7 +72,7 @@ impl Routes {
     /// Hands a message to whom it belongs. `Ok(Some(_))`: new profiles are complete.
     pub(super) fn deliver(
         &mut self,
-        event: Event,
+        Delivery { event, fds }: Delivery,
     ) -> Result<Option<Vec<ProfileSummary>>, Unexpected> {
         match event {
             Event::Refused { exec, .. }
@@ -68,16 +80,17 @@ impl Routes {
             | Event::Ended { exec, .. } => {
                 if let Some(route) = self.execs.remove(&exec) {
                     // Nobody waits any more: the driver ended for another reason.
-                    drop(route.send(event));
+                    drop(route.send(Delivery { event, fds }));
                 }
                 Ok(None)
             }
             Event::Started { exec, .. } | Event::LeaderExited { exec, .. } => {
                 if let Some(route) = self.execs.get(&exec) {
-                    drop(route.send(event));
+                    drop(route.send(Delivery { event, fds }));
                 }
                 Ok(None)
             }
+            Event::SessionOpened { .. } | Event::SessionClosed { .. } => Ok(None),
             Event::Explained { id, result } => {
                 if let Some(route) = self.explains.remove(&id) {
                     drop(route.send(result));
@@ -138,6 +151,13 @@ mod tests {
     use super::*;
     use crate::launcher_link::fake::profile;
 
+    fn alone(event: Event) -> Delivery {
+        Delivery {
+            event,
+            fds: Vec::new(),
+        }
+    }
+
     #[test]
     fn events_of_an_execution_reach_its_route_and_end_it() {
         let mut routes = Routes::default();
@@ -151,10 +171,10 @@ mod tests {
                 detail: String::new(),
             },
         };
-        assert_eq!(routes.deliver(failed.clone()), Ok(None));
-        assert_eq!(route.try_recv(), Ok(failed.clone()));
+        assert_eq!(routes.deliver(alone(failed.clone())), Ok(None));
+        assert_eq!(route.try_recv().unwrap().event, failed);
         assert_eq!(
-            routes.deliver(failed),
+            routes.deliver(alone(failed)),
             Ok(None),
             "unknown names are ignored"
         );
@@ -165,16 +185,16 @@ mod tests {
     fn profiles_come_only_after_a_reload_and_only_as_many_as_announced() {
         let mut routes = Routes::default();
         let summary = || Event::Profile(Box::new(profile("workspace")));
-        assert_eq!(routes.deliver(summary()), Err(Unexpected("profile")));
+        assert_eq!(routes.deliver(alone(summary())), Err(Unexpected("profile")));
         let mut waiting = routes.add_reload();
         let reloaded = Event::Reloaded { result: Ok(2) };
-        assert_eq!(routes.deliver(reloaded.clone()), Ok(None));
-        assert_eq!(routes.deliver(summary()), Ok(None));
-        let done = routes.deliver(summary()).unwrap().unwrap();
+        assert_eq!(routes.deliver(alone(reloaded.clone())), Ok(None));
+        assert_eq!(routes.deliver(alone(summary())), Ok(None));
+        let done = routes.deliver(alone(summary())).unwrap().unwrap();
         assert_eq!(done.len(), 2);
         assert_eq!(waiting.try_recv().unwrap(), Ok(done));
-        assert_eq!(routes.deliver(summary()), Err(Unexpected("profile")));
-        assert_eq!(routes.deliver(reloaded), Err(Unexpected("reloaded")));
+        assert_eq!(routes.deliver(alone(summary())), Err(Unexpected("profile")));
+        assert_eq!(routes.deliver(alone(reloaded)), Err(Unexpected("reloaded")));
     }
 
     #[test]
@@ -184,7 +204,7 @@ mod tests {
         let failed = Event::Reloaded {
             result: Err("x.toml:3: no".to_owned()),
         };
-        assert_eq!(routes.deliver(failed), Ok(None));
+        assert_eq!(routes.deliver(alone(failed)), Ok(None));
         assert_eq!(waiting.try_recv().unwrap(), Err("x.toml:3: no".to_owned()));
     }
 }

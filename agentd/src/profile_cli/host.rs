@@ -8,7 +8,9 @@ use std::{
 };
 
 use agentd_sandbox::{
-    policy::{Caller, HostFacts, Invocation, LimitRequest, Program, Refusal, Stdin, Tier},
+    policy::{
+        Caller, HostFacts, Invocation, Lifetime, LimitRequest, Program, Refusal, Stdin, Tier,
+    },
     probe,
     profile::{Catalogue, ProfileError},
 };
@@ -58,6 +60,7 @@ impl ProfileCliError {
                 | Refusal::BadWorkspace { .. }
                 | Refusal::BadCwd { .. }
                 | Refusal::EnvDenied { .. }
+                | Refusal::NoSession(_)
                 | Refusal::Malformed(_) => Exit::Usage,
             },
         }
@@ -158,6 +161,9 @@ impl Surroundings {
             limits: LimitRequest::default(),
             caller: self.caller,
             stdin: Stdin::Null,
+            terminal: None,
+            lifetime: Lifetime::Call,
+            in_session: None,
         };
         Ok((invocation, facts))
     }

@@ -65,6 +65,9 @@ impl AdminService for Admin {
             leftover_processes: Stats::get(&stats.leftover),
             uptime: Some(encode::duration(self.0.since.elapsed())),
             rss_bytes: self.0.memory.resident_bytes().unwrap_or_default(),
+            execs_queued: 0,
+            sessions_active: 0,
+            slow_readers: 0,
         }))
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use agentd_proto::v1 as pb;
-use agentd_sandbox::policy::{Caller, Invocation, LimitRequest, Program, Stdin};
+use agentd_sandbox::policy::{Caller, Invocation, Lifetime, LimitRequest, Program, Stdin};
 use tonic::codegen::Bytes;
 
 use super::{features, status::Problem};
@@ -57,8 +57,12 @@ pub(super) fn exec_spec(spec: pb::ExecSpec, asker: Asker<'_>) -> Result<ExecSpec
             limits: limits(spec.limits.unwrap_or_default())?,
             caller: asker.caller,
             stdin: Stdin::Null,
+            terminal: None,
+            lifetime: Lifetime::Call,
+            in_session: None,
         },
         script,
+        hook: None,
         disconnect: disconnect(spec.on_disconnect)?,
         labels: labels(spec.labels)?,
     })
@@ -241,6 +245,7 @@ pub(super) fn limits(limits: pb::LimitRequest) -> Result<LimitRequest, Problem> 
         file_size_bytes: limits.file_size_bytes,
         open_files: limits.open_files,
         output_bytes: limits.output_bytes,
+        disk_bytes: limits.disk_bytes,
     })
 }
 

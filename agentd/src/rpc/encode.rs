@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use agentd_proto::v1 as pb;
 use agentd_sandbox::{
-    monitor::{JailReport, SetupFailure, Usage},
+    monitor::{self, JailReport, SetupFailure, Usage},
     policy::{Identity, Limits, Tier},
 };
 use nix::{errno::Errno, sys::signal::Signal};
@@ -12,8 +12,8 @@ use nix::{errno::Errno, sys::signal::Signal};
 use crate::{
     commands::Blocked,
     exec::{
-        Denial, DenialSource, Event, EventBody, Exec, ExecState, ExitReason, ExitResult,
-        OutputStream, ReadItem, StartReport,
+        Denial, DenialSource, Event, EventBody, Exec, ExecState, ExitReason, ExitResult, LimitHit,
+        LimitKind, OutputStream, ReadItem, StartReport,
     },
 };
 
@@ -55,6 +55,7 @@ pub(super) fn item(exec_id: &str, item: ReadItem) -> pb::ExecEvent {
                 to_seq,
                 stdout_bytes: lost.stdout,
                 stderr_bytes: lost.stderr,
+                pty_bytes: lost.terminal,
             }),
         ),
         ReadItem::Heartbeat { seen, running } => (
@@ -62,6 +63,7 @@ pub(super) fn item(exec_id: &str, item: ReadItem) -> pb::ExecEvent {
             Wire::Heartbeat(pb::Heartbeat {
                 stdout_offset: seen.stdout,
                 stderr_offset: seen.stderr,
+                pty_offset: seen.terminal,
                 running: Some(duration(running)),
             }),
         ),
@@ -85,6 +87,7 @@ fn body_event(body: EventBody) -> pb::exec_event::Event {
             let stream = match stream {
                 OutputStream::Stdout => pb::Stream::Stdout,
                 OutputStream::Stderr => pb::Stream::Stderr,
+                OutputStream::Terminal => pb::Stream::Pty,
             };
             Wire::Output(pb::Output {
                 stream: stream.into(),
@@ -102,6 +105,7 @@ fn started(report: &StartReport) -> pb::Started {
         limits: Some(limits(&report.limits)),
         started_at: Some(report.at.into()),
         cwd: report.cwd.clone(),
+        notes: report.notes.clone(),
     }
 }
 
@@ -128,6 +132,7 @@ fn sandbox(jail: &JailReport) -> pb::AppliedSandbox {
         landlock_abi: jail.landlock_abi,
         uid: jail.uid,
         identity: identity.to_owned(),
+        cgroup: jail.cgroup.clone(),
     }
 }
 
@@ -152,6 +157,7 @@ fn limits(limits: &Limits) -> pb::EffectiveLimits {
         file_size_bytes: limits.file_size_bytes,
         open_files: Some(limits.open_files),
         output_bytes: limits.output_bytes,
+        disk_bytes: limits.disk_bytes,
     }
 }
 
@@ -175,6 +181,14 @@ pub(super) fn result(end: &ExitResult) -> pb::ExitResult {
         setup_failure: end.setup.as_ref().map(setup_failure),
         blocked: end.blocked.as_ref().map(blocked),
         notes: end.notes.clone(),
+        limits_hit: end.hits.iter().map(hit).collect(),
+        tree_proven_empty: end.proven,
+        pipes_held: end.pipes_held,
+        output_file: end.output_file.as_ref().map(|file| pb::OutputFile {
+            path: file.path.clone(),
+            bytes: file.bytes,
+            missing_bytes: file.missing,
+        }),
     }
 }
 
@@ -186,6 +200,7 @@ fn reason(reason: ExitReason) -> pb::ExitReason {
         ExitReason::IdleTimeout => pb::ExitReason::IdleTimeout,
         ExitReason::Cancelled => pb::ExitReason::Cancelled,
         ExitReason::OutputLimit => pb::ExitReason::OutputLimit,
+        ExitReason::OomKilled => pb::ExitReason::OomKilled,
         ExitReason::CpuLimit => pb::ExitReason::CpuLimit,
         ExitReason::DiskLimit => pb::ExitReason::DiskLimit,
         ExitReason::SandboxKilled => pb::ExitReason::SandboxKilled,
@@ -202,6 +217,28 @@ fn usage(usage: Usage) -> pb::ResourceUsage {
         user_time: Some(duration(Duration::from_micros(usage.user_us))),
         system_time: Some(duration(Duration::from_micros(usage.system_us))),
         max_rss_bytes: usage.max_rss_bytes,
+        peak_memory_bytes: usage.peak_memory_bytes,
+        peak_pids: usage.peak_pids,
+    }
+}
+
+fn hit(hit: &LimitHit) -> pb::LimitHit {
+    let limit = match hit.limit {
+        LimitKind::Wall => pb::LimitKind::Wall,
+        LimitKind::Idle => pb::LimitKind::Idle,
+        LimitKind::Output => pb::LimitKind::Output,
+        LimitKind::Watched(watched) => match watched {
+            monitor::LimitKind::Cpu => pb::LimitKind::Cpu,
+            monitor::LimitKind::Memory => pb::LimitKind::Memory,
+            monitor::LimitKind::Pids => pb::LimitKind::Pids,
+            monitor::LimitKind::FileSize => pb::LimitKind::FileSize,
+            monitor::LimitKind::Disk => pb::LimitKind::Disk,
+        },
+    };
+    pb::LimitHit {
+        limit: limit.into(),
+        count: hit.count,
+        evidence: hit.evidence.clone(),
     }
 }
 

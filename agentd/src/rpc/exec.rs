@@ -109,6 +109,13 @@ impl ExecService for Execs {
         Ok(Response::new(stream::follow(reader, encode, |_| None)))
     }
 
+    async fn read_output(
+        &self,
+        _: Request<pb::ReadOutputRequest>,
+    ) -> Result<Response<pb::ReadOutputResponse>, Status> {
+        Err(Problem::unimplemented("ExecService.ReadOutput").into())
+    }
+
     async fn wait(
         &self,
         request: Request<pb::WaitRequest>,

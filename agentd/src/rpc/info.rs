@@ -57,6 +57,9 @@ impl InfoService for Info {
             max_timeout: default.map(|p| millis(p.max_timeout_ms)),
             max_script_bytes: u64::try_from(convert::MAX_SCRIPT).unwrap_or(u64::MAX),
             output_ring_bytes: u64::try_from(RING_BYTES).unwrap_or(u64::MAX),
+            cgroup: daemon.host.cgroup.clone(),
+            max_execs: 0,
+            max_queued: 0,
         }))
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use agentd_proto::v1::{self as pb, policy_service_server::PolicyService};
 use agentd_sandbox::{
     explain::Query,
-    policy::{Invocation, LimitRequest, PathAccess, Program, Refusal, Stdin},
+    policy::{Invocation, Lifetime, LimitRequest, PathAccess, Program, Refusal, Stdin},
 };
 use tonic::{Request, Response, Status};
 
@@ -57,6 +57,9 @@ impl PolicyService for Policies {
             limits: LimitRequest::default(),
             caller: asker.caller,
             stdin: Stdin::Null,
+            terminal: None,
+            lifetime: Lifetime::Call,
+            in_session: None,
         };
         let answers = self.0.executor.link().explain(invocation, vec![query]);
         let verdicts = answers.await.map_err(Problem::from)?;

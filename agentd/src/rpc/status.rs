@@ -114,6 +114,7 @@ impl From<Refusal> for Problem {
             }
             Refusal::BadWorkspace { .. } => (Code::InvalidArgument, "WORKSPACE_REFUSED"),
             Refusal::BadCwd { .. } => (Code::InvalidArgument, "CWD_REFUSED"),
+            Refusal::NoSession(_) => (Code::NotFound, "SESSION_EXPIRED"),
             Refusal::EnvDenied { .. } => (Code::InvalidArgument, "ENV_REFUSED"),
             Refusal::Malformed(_) => (Code::InvalidArgument, "INVALID_REQUEST"),
         };

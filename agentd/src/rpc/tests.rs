@@ -41,6 +41,8 @@ fn ended(exec: ExecKey, cause: Cause, status: LeaderStatus) -> Event {
         leftover: 1,
         usage: Usage::default(),
         tripped: Vec::new(),
+        hits: Vec::new(),
+        proven: true,
     }
 }
 
@@ -81,6 +83,12 @@ fn play(side: &Side, request: Request, fds: Vec<OwnedFd>) {
             let result = Ok(queries.iter().map(verdict).collect());
             side.send(&Event::Explained { id, result });
         }
+        Request::Signal { .. } | Request::Resize { .. } => {}
+        Request::OpenSession { session, .. } => side.send(&Event::SessionOpened {
+            session,
+            result: Ok(()),
+        }),
+        Request::CloseSession { session } => side.send(&Event::SessionClosed { session }),
         Request::Reload => {
             let result = Err("x.toml:1: broken".to_owned());
             side.send(&Event::Reloaded { result });
@@ -96,6 +104,7 @@ fn daemon(operators: Vec<u32>) -> Arc<Daemon> {
             tier_reason: "not root".to_owned(),
             landlock_abi: 7,
             capabilities: Vec::new(),
+            cgroup: "none".to_owned(),
         },
         identity: Identity {
             boot_id: "boot".to_owned(),

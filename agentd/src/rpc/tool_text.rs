@@ -76,6 +76,7 @@ fn ending(exec: &Exec, end: &ExitResult) -> Ending {
         ExitReason::OutputLimit => Ending::OutputLimit,
         ExitReason::CpuLimit => Ending::CpuLimit,
         ExitReason::DiskLimit => Ending::DiskLimit,
+        ExitReason::OomKilled => Ending::OomKilled,
         ExitReason::SandboxKilled => Ending::SandboxKilled,
         ExitReason::SetupFailed => setup(end),
         ExitReason::Disconnected => Ending::Disconnected,

@@ -204,6 +204,7 @@ fn greeting(channel: &Channel<Request, Event>) -> Result<Option<Greeting>, BootE
         tier_reason,
         landlock_abi,
         capabilities,
+        cgroup,
         profiles: count,
     } = first
     else {
@@ -222,6 +223,7 @@ fn greeting(channel: &Channel<Request, Event>) -> Result<Option<Greeting>, BootE
         tier_reason,
         landlock_abi,
         capabilities,
+        cgroup,
     };
     Ok(Some((host, profiles)))
 }
@@ -252,6 +254,7 @@ mod tests {
             tier_reason: "not root".to_owned(),
             landlock_abi: 7,
             capabilities: vec![("landlock".to_owned(), true, "ABI 7".to_owned())],
+            cgroup: "none".to_owned(),
             profiles,
         }
     }

@@ -135,6 +135,7 @@ fn input(report: Report) -> Input {
                 user_us,
                 system_us,
                 max_rss_bytes,
+                ..Usage::default()
             },
         },
     }

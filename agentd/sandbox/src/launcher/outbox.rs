@@ -55,6 +55,8 @@ impl Outbox {
                 status,
                 leftover,
                 usage,
+                proven,
+                hits,
                 ..
             } => self.push(&Event::Ended {
                 exec: *exec,
@@ -63,12 +65,16 @@ impl Outbox {
                 leftover: *leftover,
                 usage: *usage,
                 tripped: Vec::new(),
+                hits: hits.clone(),
+                proven: *proven,
             }),
             Event::Ready { .. }
             | Event::Profile(_)
             | Event::Reloaded { .. }
             | Event::Started { .. }
             | Event::LeaderExited { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
             | Event::Explained { .. } => super::jail::complain(format_args!(
                 "an event is larger than {MAX_MESSAGE} bytes and was not sent; is a profile too large?"
             )),

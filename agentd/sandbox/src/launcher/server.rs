@@ -79,6 +79,7 @@ impl Server {
                 .iter()
                 .map(|known| (known.name.to_owned(), known.available, known.detail.clone()))
                 .collect(),
+            cgroup: "none".to_owned(),
             profiles: u32::try_from(profiles.len()).unwrap_or(u32::MAX),
         });
         self.push_profiles(profiles);
@@ -167,6 +168,14 @@ impl Server {
                 self.outbox.push(&Event::Explained { id, result });
             }
             Request::Reload => self.reload(),
+            Request::Signal { .. } | Request::Resize { .. } => {}
+            Request::OpenSession { session, .. } => self.outbox.push(&Event::SessionOpened {
+                session,
+                result: Ok(()),
+            }),
+            Request::CloseSession { session } => {
+                self.outbox.push(&Event::SessionClosed { session });
+            }
         }
     }
 
@@ -274,6 +283,8 @@ impl Server {
                     report: Box::new(jail.report.clone()),
                     limits: jail.limits,
                     cwd: jail.cwd.display().to_string(),
+                    notes: Vec::new(),
+                    output_file: String::new(),
                 }),
                 Action::AnnounceLeader(status) => {
                     self.outbox.push(&Event::LeaderExited { exec, status });
@@ -303,6 +314,8 @@ impl Server {
                         leftover: end.leftover,
                         usage: end.usage,
                         tripped,
+                        hits: Vec::new(),
+                        proven: true,
                     });
                 }
             }

@@ -287,5 +287,6 @@ fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {
         landlock_abi,
         identity: policy.identity,
         uid,
+        cgroup: "none".to_owned(),
     }
 }

@@ -5,6 +5,6 @@ mod protocol;
 
 pub use channel::{Channel, ChannelError, MAX_FDS, MAX_MESSAGE, Received};
 pub use protocol::{
-    Cause, Event, ExecKey, JailReport, LeaderStatus, ProfileSummary, Request, SetupFailure,
-    SpawnFds, StopReason, Tripped, Usage,
+    Cause, Event, ExecKey, JailReport, LeaderStatus, LimitHit, LimitKind, ProfileSummary, Request,
+    SetupFailure, SignalScope, SpawnFds, StartedFds, StopReason, Tripped, Usage,
 };

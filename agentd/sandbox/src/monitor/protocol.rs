@@ -4,13 +4,16 @@
 //! file descriptors beside it where a variant says so. No pids cross. EOF on the socket is the
 //! lifecycle: when the front end is gone every jail dies; when the launcher is gone sessions fail.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     explain::{Query, Verdict},
-    policy::{Degradation, Identity, Invocation, Layer, Limits, Refusal, Tier},
+    policy::{
+        Caller, Degradation, Identity, Invocation, Layer, Limits, Refusal, SessionKey,
+        TerminalSize, Tier,
+    },
     profile::CommandRules,
 };
 
@@ -18,10 +21,16 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExecKey(pub u64);
 
-/// Order of the file descriptors of [`Request::Spawn`]: `stdout`, `stderr`, then `script` when the
-/// program is a script, then `stdin` when it is a pipe.
+/// Order of the file descriptors of [`Request::Spawn`]: `stdout` and `stderr` (neither with a
+/// terminal), then `script` when the program is a script, then `stdin` when it is a pipe and there is no
+/// terminal, then the write end of `state` when the state is to be reported.
 #[derive(Debug, Clone, Copy)]
 pub struct SpawnFds;
+
+/// Order of the file descriptors beside [`Event::Started`]: the terminal's master when there is a
+/// terminal, then the output file (readable and writable) when one was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct StartedFds;
 
 /// Front end to launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +58,39 @@ pub enum Request {
         /// Milliseconds between TERM and KILL; `None` for the execution's own; clamped to it.
         grace_ms: Option<u64>,
     },
+    /// Sends a signal. Unknown or ended names are ignored.
+    Signal {
+        /// Name.
+        exec: ExecKey,
+        /// Signal number; one of HUP INT QUIT KILL USR1 USR2 TERM CONT STOP WINCH.
+        signal: i32,
+        /// Whom it reaches.
+        scope: SignalScope,
+    },
+    /// Sets the size of the terminal. Ignored without one.
+    Resize {
+        /// Name.
+        exec: ExecKey,
+        /// New size.
+        size: TerminalSize,
+    },
+    /// Opens a session. Answered by `SessionOpened`.
+    OpenSession {
+        /// Name, never used before.
+        session: SessionKey,
+        /// Profile name.
+        profile: String,
+        /// Workspace, absolute.
+        workspace: PathBuf,
+        /// Whose it is.
+        caller: Caller,
+    },
+    /// Ends a session: kills what still runs in it, then removes everything it had. Answered by
+    /// `SessionClosed`, also when the name is unknown.
+    CloseSession {
+        /// Name.
+        session: SessionKey,
+    },
     /// Asks the policy. Answered by `Explained` with the same `id`.
     Explain {
         /// Chosen by the front end.
@@ -60,6 +102,18 @@ pub enum Request {
     },
     /// Reads the profile directories again. Answered by `Profiles`.
     Reload,
+}
+
+/// Whom a signal reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignalScope {
+    /// Every process of the execution.
+    Tree,
+    /// The leader's process group.
+    Group,
+    /// The leader.
+    Leader,
 }
 
 /// Why the front end ends a command.
@@ -92,6 +146,9 @@ pub enum Event {
         landlock_abi: u32,
         /// Every capability that was probed: name, works, detail or remedy.
         capabilities: Vec<(String, bool, String)>,
+        /// What limits and kills a command's tree: `cgroup-v2`, `cgroup-hybrid`, `cgroup-v1`, `none`.
+        #[serde(default)]
+        cgroup: String,
         /// Number of `Profile` events that follow.
         profiles: u32,
     },
@@ -117,7 +174,7 @@ pub enum Event {
         /// What failed.
         failure: SetupFailure,
     },
-    /// The command runs.
+    /// The command runs. File descriptors: see [`StartedFds`].
     Started {
         /// Name.
         exec: ExecKey,
@@ -127,6 +184,12 @@ pub enum Event {
         limits: Limits,
         /// Working directory.
         cwd: String,
+        /// Remarks for a person, such as a session's directory that is gone.
+        #[serde(default)]
+        notes: Vec<String>,
+        /// Path of the output file as later commands of the session see it; empty without one.
+        #[serde(default)]
+        output_file: String,
     },
     /// The leader has ended. Others of its tree may live on until `Finish`.
     LeaderExited {
@@ -149,6 +212,24 @@ pub enum Event {
         usage: Usage,
         /// Protected names that the command created.
         tripped: Vec<Tripped>,
+        /// Limits that it ran into.
+        #[serde(default)]
+        hits: Vec<LimitHit>,
+        /// It is proven that nothing is left: by the pid namespace or by the cgroup.
+        #[serde(default)]
+        proven: bool,
+    },
+    /// The answer to `OpenSession`.
+    SessionOpened {
+        /// Name.
+        session: SessionKey,
+        /// Why not.
+        result: Result<(), Refusal>,
+    },
+    /// The answer to `CloseSession`: nothing of it is left.
+    SessionClosed {
+        /// Name.
+        session: SessionKey,
     },
     /// The answer to `Explain`: the verdicts in order, or why there is no policy.
     Explained {
@@ -171,6 +252,36 @@ pub enum Cause {
     Stopped(StopReason),
     /// The jail's init died; how the leader ended is unknown.
     InitDied,
+    /// A limit that the launcher watches was passed.
+    Limit(LimitKind),
+}
+
+/// A limit that the launcher or the kernel enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitKind {
+    /// CPU time.
+    Cpu,
+    /// Memory of the tree.
+    Memory,
+    /// Processes and threads.
+    Pids,
+    /// Size of one file.
+    FileSize,
+    /// Disk growth.
+    Disk,
+}
+
+/// A limit that a command ran into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitHit {
+    /// Which.
+    pub limit: LimitKind,
+    /// How often, as the kernel counted it; 1 for what ends a command at once.
+    pub count: u64,
+    /// Where this is known from, such as `memory.events oom_kill`.
+    pub evidence: String,
 }
 
 /// How the leader ended.
@@ -199,6 +310,12 @@ pub struct Usage {
     pub system_us: u64,
     /// Largest resident set of one process in bytes.
     pub max_rss_bytes: u64,
+    /// Most memory of the tree at once in bytes; 0 when no cgroup counted it.
+    #[serde(default)]
+    pub peak_memory_bytes: u64,
+    /// Most processes and threads at once; 0 when no cgroup counted them.
+    #[serde(default)]
+    pub peak_pids: u64,
 }
 
 /// A protected name that did not exist before and that the command created.
@@ -245,6 +362,9 @@ pub struct JailReport {
     pub identity: Identity,
     /// User id as the command sees it.
     pub uid: u32,
+    /// What limits and kills the tree: `cgroup-v2`, `cgroup-hybrid`, `cgroup-v1`, `none`.
+    #[serde(default)]
+    pub cgroup: String,
 }
 
 /// What the front end has to know of a profile.

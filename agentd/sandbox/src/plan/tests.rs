@@ -61,6 +61,7 @@ fn policy(tier: Tier) -> Policy {
             file_size_bytes: None,
             open_files: 256,
             output_bytes: None,
+            disk_bytes: None,
         },
         env: BTreeMap::new(),
         sources: BTreeMap::new(),

@@ -56,7 +56,67 @@ pub struct LimitRequest {
     pub open_files: Option<u64>,
     /// Bytes of output.
     pub output_bytes: Option<u64>,
+    /// Bytes by which the writable file systems may grow.
+    pub disk_bytes: Option<u64>,
 }
+
+/// Names a session between the two processes. Chosen by the front end, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionKey(pub u64);
+
+/// Size of a terminal in characters, 1 to 4096 each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalSize {
+    /// Columns.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+/// How long a command may live.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lifetime {
+    /// As long as its call: the profile's wall clock holds.
+    #[default]
+    Call,
+    /// As long as its session: no wall clock unless one is asked for.
+    Session,
+}
+
+/// What a command inherits from its session. Unlike what the request sets itself, nothing in here makes
+/// a request fail: what the policy does not permit is left out, and a directory that is gone or
+/// forbidden is replaced by the workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Carried {
+    /// Working directory that the last command left; the request's own `cwd` wins.
+    pub cwd: Option<PathBuf>,
+    /// Variables that earlier commands exported.
+    pub env_set: BTreeMap<String, String>,
+    /// Variables of the profile that earlier commands unset.
+    pub env_unset: Vec<String>,
+}
+
+/// What a command of a session is given beyond one of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InSession {
+    /// The session; it must be open, with the same profile, workspace and caller.
+    pub session: SessionKey,
+    /// State of the session.
+    pub carried: Carried,
+    /// Report directory and exported variables at the end, through the descriptor `state`.
+    pub report_state: bool,
+    /// Name of a file below [`OUTPUT_DIR`] that the front end fills with the output: 1 to 64 characters
+    /// of `[A-Za-z0-9_-]`.
+    pub output_file: Option<String>,
+}
+
+/// Where commands of a session find the kept output of earlier ones (read only; on the nested tier
+/// the directory has another name, which the `Started` event tells).
+pub const OUTPUT_DIR: &str = "/run/output";
 
 /// A request to run something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +138,15 @@ pub struct Invocation {
     pub limits: LimitRequest,
     /// Who asks.
     pub caller: Caller,
-    /// Standard input.
+    /// Standard input. Ignored with a terminal.
     pub stdin: Stdin,
+    /// Run on a terminal of its own of this size.
+    #[serde(default)]
+    pub terminal: Option<TerminalSize>,
+    /// How long it may live.
+    #[serde(default)]
+    pub lifetime: Lifetime,
+    /// The session, if it is in one.
+    #[serde(default)]
+    pub in_session: Option<Box<InSession>>,
 }

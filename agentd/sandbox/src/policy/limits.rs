@@ -9,7 +9,7 @@ use crate::profile::LimitRules;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Wall clock in milliseconds.
+    /// Wall clock in milliseconds; [`NO_TIMEOUT`] when there is none.
     pub timeout_ms: u64,
     /// Longest silence in milliseconds; `None` when off.
     pub idle_timeout_ms: Option<u64>,
@@ -27,7 +27,12 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes of output; `None` when off.
     pub output_bytes: Option<u64>,
+    /// Bytes by which the writable file systems may grow; `None` when off.
+    pub disk_bytes: Option<u64>,
 }
+
+/// The wall clock of a command that lives as long as its session.
+pub const NO_TIMEOUT: u64 = u64::MAX;
 
 /// The limits in force: the smaller of the profile's and the request's. Time may be asked for up to the
 /// profile's maximum.
@@ -41,6 +46,7 @@ pub(super) fn clamp(rules: &LimitRules, request: &LimitRequest) -> Result<Limits
         ("file size", request.file_size_bytes),
         ("open files", request.open_files),
         ("output", request.output_bytes),
+        ("disk", request.disk_bytes),
     ] {
         if value == Some(0) {
             return Err(Refusal::Malformed(format!(
@@ -67,6 +73,7 @@ pub(super) fn clamp(rules: &LimitRules, request: &LimitRequest) -> Result<Limits
             .unwrap_or(profile.open_files)
             .min(profile.open_files),
         output_bytes: smaller(profile.output_bytes, request.output_bytes),
+        disk_bytes: smaller(profile.disk_bytes, request.disk_bytes),
     })
 }
 

@@ -25,8 +25,11 @@ pub use env::EnvPolicy;
 pub use environment::may_be_passed;
 pub(crate) use environment::{is_variable_name, never_allowed};
 pub use fs::{Exposure, FsPolicy, FsRule, PathAccess, TmpPolicy};
-pub use invocation::{Caller, Invocation, LimitRequest, Program, Stdin};
-pub use limits::Limits;
+pub use invocation::{
+    Caller, Carried, InSession, Invocation, Lifetime, LimitRequest, OUTPUT_DIR, Program,
+    SessionKey, Stdin, TerminalSize,
+};
+pub use limits::{Limits, NO_TIMEOUT};
 pub use refusal::Refusal;
 pub use report::{Degradation, HostFacts, Layer, Tier};
 pub use resolve::resolve;

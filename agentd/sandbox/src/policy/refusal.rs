@@ -75,6 +75,9 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+    /// The session is not open, or belongs to another profile, workspace or caller.
+    #[error("the session is not open: {0}")]
+    NoSession(String),
     /// The request's form is wrong.
     #[error("{0}")]
     Malformed(String),

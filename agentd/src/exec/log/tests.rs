@@ -11,6 +11,7 @@ fn byte_at(stream: OutputStream, offset: u64) -> u8 {
     let salt = match stream {
         OutputStream::Stdout => 1,
         OutputStream::Stderr => 101,
+        OutputStream::Terminal => 57,
     };
     u8::try_from((offset.wrapping_mul(31) + salt) % 251).unwrap()
 }

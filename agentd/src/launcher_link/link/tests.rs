@@ -30,6 +30,8 @@ fn ended(exec: ExecKey, cause: Cause, status: LeaderStatus) -> Event {
         leftover: 0,
         usage: Usage::default(),
         tripped: Vec::new(),
+        hits: Vec::new(),
+        proven: true,
     }
 }
 
@@ -50,7 +52,13 @@ fn prints(side: &Side, request: &Request, fds: Vec<OwnedFd>, (out, err): (&[u8],
         Request::Finish { exec } => {
             side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(3)));
         }
-        Request::Stop { .. } | Request::Explain { .. } | Request::Reload => {}
+        Request::Stop { .. }
+        | Request::Explain { .. }
+        | Request::Reload
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::OpenSession { .. }
+        | Request::CloseSession { .. } => {}
     }
 }
 
@@ -64,7 +72,9 @@ async fn read_all(mut reader: Reader) -> (Vec<u8>, Vec<u8>, Vec<ExitResult>) {
             EventBody::Started(_) => assert_eq!(event.seq, 1),
             EventBody::Output { stream, data, .. } => match stream {
                 crate::exec::OutputStream::Stdout => out.extend_from_slice(&data),
-                crate::exec::OutputStream::Stderr => err.extend_from_slice(&data),
+                crate::exec::OutputStream::Stderr | crate::exec::OutputStream::Terminal => {
+                    err.extend_from_slice(&data)
+                }
             },
             EventBody::Exited(end) => ends.push((*end).clone()),
         }
@@ -131,7 +141,13 @@ async fn a_late_writer_that_holds_the_pipe_does_not_hold_the_result() {
             held.clear();
             side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(0)));
         }
-        Request::Stop { .. } | Request::Explain { .. } | Request::Reload => {}
+        Request::Stop { .. }
+        | Request::Explain { .. }
+        | Request::Reload
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::OpenSession { .. }
+        | Request::CloseSession { .. } => {}
     });
     let end = tokio::time::timeout(Duration::from_secs(5), run(link, "x"))
         .await
@@ -206,7 +222,13 @@ async fn a_stop_reaches_the_launcher_even_before_the_start() {
             };
             side.send(&ended(exec, Cause::Stopped(reason), status));
         }
-        Request::Finish { .. } | Request::Explain { .. } | Request::Reload => {}
+        Request::Finish { .. }
+        | Request::Explain { .. }
+        | Request::Reload
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::OpenSession { .. }
+        | Request::CloseSession { .. } => {}
     });
     let executor = executor(link);
     let (exec, _) = executor.submit(script_spec("a", "x")).unwrap();
@@ -227,7 +249,13 @@ async fn a_command_dies_when_its_last_reader_leaves_at_once() {
         Request::Stop { exec, reason, .. } => {
             side.send(&ended(exec, Cause::Stopped(reason), LeaderStatus::Unknown));
         }
-        Request::Finish { .. } | Request::Explain { .. } | Request::Reload => {}
+        Request::Finish { .. }
+        | Request::Explain { .. }
+        | Request::Reload
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::OpenSession { .. }
+        | Request::CloseSession { .. } => {}
     });
     let executor = executor(link);
     let mut spec = script_spec("a", "x");
@@ -306,7 +334,11 @@ async fn a_flood_is_consumed_without_any_reader_and_counted_exactly() {
         Request::Finish { .. }
         | Request::Stop { .. }
         | Request::Explain { .. }
-        | Request::Reload => {}
+        | Request::Reload
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::OpenSession { .. }
+        | Request::CloseSession { .. } => {}
     });
     let executor = executor(link);
     let (exec, _) = executor.submit(script_spec("a", "yes")).unwrap();

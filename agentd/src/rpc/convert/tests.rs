@@ -204,6 +204,7 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
             io(pb::IoSpec {
                 stdin: true,
                 pty: None,
+                output_file_bytes: 0,
             }),
             "standard input",
         ),
@@ -211,6 +212,7 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
             io(pb::IoSpec {
                 stdin: false,
                 pty: Some(pb::PtySize::default()),
+                output_file_bytes: 0,
             }),
             "terminal",
         ),

@@ -9,8 +9,8 @@ mod workspace;
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
 
 use super::{
-    Caller, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation, Layer, LimitRequest,
-    Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy, resolve, unavailable,
+    Caller, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation, Layer, Lifetime,
+    LimitRequest, Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy, resolve, unavailable,
 };
 use crate::profile::{Catalogue, Profile};
 
@@ -55,6 +55,9 @@ pub(crate) fn invocation(profile: &str) -> Invocation {
             gid: 1000,
         },
         stdin: Stdin::Null,
+        terminal: None,
+        lifetime: Lifetime::Call,
+        in_session: None,
     }
 }
 

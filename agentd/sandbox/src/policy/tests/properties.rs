@@ -32,6 +32,7 @@ prop_compose! {
             file_size_bytes: values[6],
             open_files: values[7],
             output_bytes: values[8],
+            disk_bytes: None,
         }
     }
 }
