@@ -182,11 +182,13 @@ fn trial(tier: Tier, landlock_abi: u32) -> Result<(), String> {
         stdio: [null()?, null()?, null()?],
         script: None,
         id_map: None,
+        namespaces: None,
     };
     let program = Program::Argv(vec![b"true".to_vec()]);
     let jail =
         launch::prepare(&policy, &plan, &program, resources).map_err(|error| error.to_string())?;
-    let child = launch::spawn(jail).map_err(|errno| format!("clone: {}", errno.desc()))?;
+    let child = launch::spawn(jail)
+        .map_err(|failed| format!("{}: {}", failed.stage.name(), failed.errno.desc()))?;
     let outcome = watch(&child, &plan);
     let killed = wait::signal_pidfd(child.pidfd.as_fd(), libc::SIGKILL);
     while matches!(wait::reap(child.pid), Ok(None)) && killed.is_ok() {
@@ -328,6 +330,7 @@ fn trial_policy(tier: Tier) -> Policy {
             output_bytes: None,
             disk_bytes: None,
         },
+        session: None,
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         sources: BTreeMap::new(),
     }

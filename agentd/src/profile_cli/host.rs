@@ -106,6 +106,7 @@ pub(super) fn open(profile_dirs: &[PathBuf]) -> Result<Surroundings, ProfileCliE
         workspace_gid: nix::unistd::Gid::current().as_raw(),
         home: home(),
         nested_tmp: PathBuf::from("/tmp/agentd-private"),
+        session: None,
         state_dirs: Vec::new(),
     };
     let caller = Caller {

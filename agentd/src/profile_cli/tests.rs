@@ -56,6 +56,7 @@ fn surroundings(tier: Tier) -> Surroundings {
             workspace_gid: gid,
             home: PathBuf::from("/home/dev"),
             nested_tmp: PathBuf::from("/tmp/agentd-private"),
+            session: None,
             state_dirs: Vec::new(),
         },
         caller: Caller { uid, gid },

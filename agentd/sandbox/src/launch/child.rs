@@ -10,7 +10,7 @@ use super::{
     reaper, root,
 };
 use crate::{
-    policy::{NetMode, Tier},
+    policy::Tier,
     sys::{
         caps, exec, files,
         fork::{self, ForkedProcess},
@@ -57,10 +57,10 @@ fn set_up(
         caps::set_subreaper().map_err(Failure::at(Stage::Attributes))?;
     }
     if jail.tier == Tier::Rootless {
-        map_user(jail).map_err(Failure::at(Stage::UserNamespace))?;
+        map_user((&jail.uid_map, &jail.gid_map)).map_err(Failure::at(Stage::UserNamespace))?;
     }
     if jail.tier > Tier::Nested {
-        if jail.net == NetMode::None {
+        if jail.has_new_net() {
             net::loopback_up().map_err(Failure::at(Stage::Loopback))?;
         }
         net::set_hostname(&jail.hostname).map_err(Failure::at(Stage::Hostname))?;
@@ -81,14 +81,14 @@ fn set_up(
 }
 
 /// Maps the one user that this process is; nobody else exists in the namespace.
-fn map_user(jail: &PreparedJail) -> Result<(), nix::errno::Errno> {
+pub(super) fn map_user((uid_map, gid_map): (&[u8], &[u8])) -> Result<(), nix::errno::Errno> {
     // The launcher is undumpable, and so is its copy; the files below belong to root then.
     caps::set_dumpable()?;
     // The kernel lets an unprivileged process map its group only once `setgroups` is off.
     for (path, content) in [
         (c"/proc/self/setgroups", &b"deny"[..]),
-        (c"/proc/self/uid_map", &jail.uid_map),
-        (c"/proc/self/gid_map", &jail.gid_map),
+        (c"/proc/self/uid_map", uid_map),
+        (c"/proc/self/gid_map", gid_map),
     ] {
         // `/proc/self` is a link of the kernel's own; nothing else is followed.
         let file = nix::fcntl::open(

@@ -8,6 +8,10 @@ use nix::errno::Errno;
 pub(crate) enum Stage {
     /// Mapping the ids of the user namespace.
     UserNamespace = 1,
+    /// Entering a namespace of the session; the index says which.
+    EnterSession,
+    /// Making what a session keeps for its commands.
+    SessionRoom,
     /// Bringing the loopback interface up.
     Loopback,
     /// Setting the host name.
@@ -43,8 +47,10 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::UserNamespace,
+        Self::EnterSession,
+        Self::SessionRoom,
         Self::Loopback,
         Self::Hostname,
         Self::Mount,
@@ -67,6 +73,8 @@ impl Stage {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::UserNamespace => "user-namespace",
+            Self::EnterSession => "enter-session",
+            Self::SessionRoom => "session-room",
             Self::Loopback => "loopback",
             Self::Hostname => "hostname",
             Self::Mount => "mount",

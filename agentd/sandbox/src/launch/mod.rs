@@ -1,11 +1,14 @@
 //! Carrying out a plan: look, prepare, spawn, and everything the new processes do.
 //!
 //! `survey` and `prepare` may open and allocate; `spawn` forks; `child`, `leader` and `reaper` run after
-//! the fork and make system calls only.
+//! the fork and make system calls only, and so do the forked halves of `anchor` and `inside`, which make
+//! and enter the namespaces of a session.
 
+mod anchor;
 mod child;
 mod failure;
 mod idmap;
+mod inside;
 mod leader;
 mod message;
 mod prepare;
@@ -16,6 +19,7 @@ mod spawn;
 mod survey;
 mod sweep;
 
+pub(crate) use anchor::{Namespaces, Room};
 pub(crate) use failure::{Failure, Stage};
 pub(crate) use idmap::IdMaps;
 pub(crate) use message::{Command, Report};

@@ -17,7 +17,7 @@ use nix::{
 };
 use thiserror::Error;
 
-use super::{root::PreparedStep, ruleset, ruleset::RulesetFailure};
+use super::{anchor::Namespaces, root::PreparedStep, ruleset, ruleset::RulesetFailure};
 use crate::{
     plan::{LandlockPlan, Plan, Rlimit},
     policy::{Layer, NetMode, Policy, Program, Tier},
@@ -34,6 +34,8 @@ pub(crate) struct Resources {
     pub(crate) script: Option<OwnedFd>,
     /// Namespace that maps the workspace's ids, when the plan has a mapping.
     pub(crate) id_map: Option<Rc<OwnedFd>>,
+    /// Namespaces of the session that the jail is made in.
+    pub(crate) namespaces: Option<Rc<Namespaces>>,
 }
 
 /// Why a plan could not be prepared. Nothing ran.
@@ -162,10 +164,16 @@ impl PreparedJail {
         if self.tier == Tier::Rootless {
             flags |= libc::CLONE_NEWUSER;
         }
-        if self.net == NetMode::None {
+        if self.has_new_net() {
             flags |= libc::CLONE_NEWNET;
         }
         flags
+    }
+
+    /// The jail has a network namespace that no other jail has.
+    pub(super) fn has_new_net(&self) -> bool {
+        let shared = self.resources.namespaces.as_ref();
+        self.net == NetMode::None && shared.is_none_or(|shared| shared.net.is_none())
     }
 }
 
@@ -222,7 +230,10 @@ fn narrowed(limit: Rlimit) -> Result<Rlimit, Errno> {
 }
 
 fn nested_script(policy: &Policy) -> PathBuf {
-    policy.tmp.join("script")
+    match &policy.session {
+        Some(dirs) => dirs.script.clone(),
+        None => policy.tmp.join("script"),
+    }
 }
 
 fn place_script(script: &OwnedFd, path: &Path) -> Result<(), PrepareError> {

@@ -31,7 +31,10 @@ pub(super) struct PreparedStep {
 
 #[derive(Debug)]
 enum Action {
-    Dir,
+    Dir {
+        parent: CString,
+        name: CString,
+    },
     File,
     Symlink {
         target: CString,
@@ -55,6 +58,10 @@ enum Action {
     Tmpfs {
         size: CString,
         inodes: CString,
+    },
+    Shared {
+        source: CString,
+        attributes: u64,
     },
     Proc,
     Devpts,
@@ -90,7 +97,7 @@ impl PreparedStep {
 
     fn new(step: &MountStep) -> Result<Self, NulError> {
         let (path, action) = match step {
-            MountStep::Dir(path) => (path, Action::Dir),
+            MountStep::Dir(path) => (path, dir_action(path)?),
             MountStep::File(path) => (path, Action::File),
             MountStep::Symlink { path, target } => (
                 path,
@@ -129,6 +136,14 @@ impl PreparedStep {
                     },
                 )
             }
+            MountStep::Shared { path, source, mode } => {
+                let attributes = match mode {
+                    BindMode::ReadOnly => READ_ONLY | NO_SUID | NO_DEV | NO_EXEC,
+                    BindMode::Writable => NO_SUID | NO_DEV,
+                };
+                let source = c_path(source)?;
+                (path, Action::Shared { source, attributes })
+            }
             MountStep::Proc(path) => (path, Action::Proc),
             MountStep::Devpts(path) => (path, Action::Devpts),
             MountStep::Script(path) => (path, Action::Script),
@@ -138,6 +153,14 @@ impl PreparedStep {
             action,
         })
     }
+}
+
+fn dir_action(path: &Path) -> Result<Action, NulError> {
+    let parent = path.parent().unwrap_or_else(|| Path::new("/"));
+    Ok(Action::Dir {
+        parent: c_relative(parent)?,
+        name: c_path(path.file_name().unwrap_or_default().as_ref())?,
+    })
 }
 
 #[expect(clippy::fn_params_excessive_bools, reason = "translates a plan's flag")]
@@ -211,9 +234,17 @@ fn place(root: BorrowedFd<'_>, path: &CString) -> Result<OwnedFd, Errno> {
 
 fn take(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Result<(), Errno> {
     match &step.action {
-        Action::Dir => mount::make_dir(root, &step.place, 0o755),
-        Action::File => make_file(root, &step.place).map(drop),
-        Action::Symlink { target } => mount::make_symlink(root, &step.place, target),
+        Action::Dir { parent, name } => make_dir(root, step, (parent, name)),
+        Action::File => match make_file(root, &step.place) {
+            // In the session's `/tmp`, by an earlier command. A link is refused by the mount.
+            Err(Errno::EEXIST) if jail.resources.namespaces.is_some() => Ok(()),
+            result => result.map(drop),
+        },
+        Action::Symlink { target } => match mount::make_symlink(root, &step.place, target) {
+            // As above; whoever follows it does so inside.
+            Err(Errno::EEXIST) if jail.resources.namespaces.is_some() => Ok(()),
+            result => result,
+        },
         Action::Bind {
             source,
             attributes,
@@ -233,6 +264,12 @@ fn take(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Resul
         Action::Tmpfs { size, inodes } => {
             let options = [(c"mode", c"1777"), (c"size", size), (c"nr_inodes", inodes)];
             new_mount(root, step, (c"tmpfs", &options, NO_SUID | NO_DEV))
+        }
+        Action::Shared { source, attributes } => {
+            let source = files::open(None, source, libc::O_PATH, Resolve::NoSymlinks)?;
+            let tree = mount::clone_tree(source.as_fd(), Depth::One)?;
+            mount::restrict(tree.as_fd(), *attributes, Depth::One)?;
+            mount::attach(tree.as_fd(), place(root, &step.place)?.as_fd())
         }
         Action::Proc => proc(jail, root, step),
         Action::Devpts => {
@@ -268,6 +305,33 @@ fn proc(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Resul
         forbid_user_namespaces(root)
     } else {
         Ok(())
+    }
+}
+
+/// Makes a directory. In a session's `/tmp` an earlier command made it for the same purpose, or put
+/// something else in its place, which gives way: a link there must not be followed, nor may it keep the
+/// session's commands from starting.
+fn make_dir(
+    root: BorrowedFd<'_>,
+    step: &PreparedStep,
+    (parent, name): (&CString, &CString),
+) -> Result<(), Errno> {
+    let parent = place(root, parent)?;
+    match mount::make_dir(parent.as_fd(), name, 0o755) {
+        Err(Errno::EEXIST) => {}
+        result => return result,
+    }
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    match files::open(Some(root), &step.place, flags, Resolve::Beneath) {
+        Err(Errno::ENOTDIR | Errno::ELOOP) => {
+            nix::unistd::unlinkat(
+                parent.as_fd(),
+                name.as_c_str(),
+                nix::unistd::UnlinkatFlags::NoRemoveDir,
+            )?;
+            mount::make_dir(parent.as_fd(), name, 0o755)
+        }
+        result => result.map(drop),
     }
 }
 

@@ -2,9 +2,14 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use nix::{errno::Errno, fcntl::OFlag, unistd::pipe2};
+use nix::{fcntl::OFlag, unistd::pipe2};
 
-use super::{child, prepare::PreparedJail};
+use super::{
+    child,
+    failure::{Failure, Stage},
+    inside,
+    prepare::PreparedJail,
+};
 use crate::sys::{
     fork::{self, Forked},
     socket,
@@ -23,20 +28,23 @@ pub(crate) struct Child {
     pub(crate) errors: OwnedFd,
 }
 
-/// Starts a jail.
-pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Errno> {
-    let (errors, errors_in_child) = pipe2(OFlag::O_CLOEXEC)?;
-    socket::set_nonblocking(errors.as_fd())?;
-    match fork::clone_process(jail.clone_flags())? {
-        Forked::Child(proof) => child::enter(&jail, &errors_in_child, &proof),
-        Forked::Parent { pid, pidfd } => {
-            // Dropping the rest of `jail` closes the launcher's copies of the command's descriptors.
-            Ok(Child {
-                pid,
-                pidfd,
-                control: jail.launcher_end,
-                errors,
-            })
-        }
-    }
+/// Starts a jail, inside the namespaces of its session when it has one.
+pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Failure> {
+    let failed = Failure::at(Stage::Fork);
+    let (errors, errors_in_child) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
+    socket::set_nonblocking(errors.as_fd()).map_err(&failed)?;
+    let (pid, pidfd) = match &jail.resources.namespaces {
+        Some(shared) => inside::start(&jail, &errors_in_child, shared)?,
+        None => match fork::clone_process(jail.clone_flags()).map_err(&failed)? {
+            Forked::Child(proof) => child::enter(&jail, &errors_in_child, &proof),
+            Forked::Parent { pid, pidfd } => (pid, pidfd),
+        },
+    };
+    // Dropping the rest of `jail` closes the launcher's copies of the command's descriptors.
+    Ok(Child {
+        pid,
+        pidfd,
+        control: jail.launcher_end,
+        errors,
+    })
 }

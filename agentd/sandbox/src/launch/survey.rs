@@ -33,6 +33,7 @@ pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Survey {
     let tasks_of_user = match policy.identity {
         Identity::Caller { uid, .. } => tasks_of(uid),
         Identity::RootWithoutCapabilities => tasks_of(0),
+        Identity::Ephemeral { uid, .. } if policy.session.is_some() => tasks_of(uid),
         Identity::Ephemeral { .. } => 0,
     };
     Survey {

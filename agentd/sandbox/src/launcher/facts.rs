@@ -14,7 +14,7 @@ use nix::{
 use crate::{
     launch::{IdMaps, open_name},
     plan::IdMap,
-    policy::{HostFacts, Invocation, Refusal, Tier},
+    policy::{HostFacts, Invocation, Refusal, SessionDirs, Tier},
     probe::Host,
     sys::mount::{self, Depth},
 };
@@ -39,6 +39,8 @@ pub(crate) struct Reserved {
     pub(crate) uid: u32,
     /// Private directory on the nested tier.
     pub(crate) tmp: PathBuf,
+    /// Directories of its session, if it is in one.
+    pub(crate) dirs: Option<SessionDirs>,
 }
 
 /// Gathers the facts for a request.
@@ -67,6 +69,7 @@ pub(crate) fn gather(
             host.uid
         }),
         nested_tmp: reserved.tmp.clone(),
+        session: reserved.dirs.clone(),
         ..general(surroundings)
     })
 }
@@ -87,6 +90,7 @@ pub(crate) fn general(surroundings: &Surroundings) -> HostFacts {
         workspace_gid: host.gid,
         home: home_of(host.uid),
         nested_tmp: PathBuf::from("/tmp/agentd-private"),
+        session: None,
         state_dirs: surroundings.args.state_dirs.clone(),
     }
 }

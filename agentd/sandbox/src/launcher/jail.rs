@@ -1,18 +1,24 @@
 //! One running execution: its descriptors, its state machine, and what it leaves behind.
 
-use std::{fmt, io, io::Write, os::fd::AsFd, path::PathBuf};
+use std::{
+    fmt, io,
+    io::Write,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+};
 
 use nix::errno::Errno;
 
 use super::{
     lifecycle::{Action, Input, Lifecycle, Millis},
+    session_home::KeptOutput,
     tripwire::Tripwires,
 };
 use crate::{
     launch::{Child, Command, Failure, Report, Stage},
     monitor::{JailReport, LeaderStatus, SetupFailure, Usage},
     plan::MountStep,
-    policy::Limits,
+    policy::{Limits, SessionKey},
     sys::{files, socket, wait},
 };
 
@@ -23,6 +29,10 @@ pub(crate) struct Leavings {
     pub(crate) uid: Option<u32>,
     /// Private directory on the nested tier.
     pub(crate) tmp: Option<PathBuf>,
+    /// Script in its session's directory, on the nested tier.
+    pub(crate) script: Option<PathBuf>,
+    /// File for its output.
+    pub(crate) output: Option<KeptOutput>,
     /// Protected names.
     pub(crate) tripwires: Tripwires,
 }
@@ -37,6 +47,12 @@ pub(crate) struct Jail {
     pub(crate) cwd: PathBuf,
     pub(crate) failure: Option<Failure>,
     pub(crate) leavings: Leavings,
+    /// The session it is in.
+    pub(crate) session: Option<SessionKey>,
+    /// Descriptors for the front end, given away when it starts (see `StartedFds`).
+    pub(crate) started_fds: Vec<OwnedFd>,
+    /// Where commands find its output file; empty without one.
+    pub(crate) output_file: String,
     /// Mount steps of the plan, to say which one failed.
     pub(crate) steps: Vec<MountStep>,
 }

@@ -1,7 +1,10 @@
 //! Events on their way to the front end. The launcher never waits for it: what the socket does not take
 //! is kept, in order.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use crate::{
     monitor::{Channel, ChannelError, Event, MAX_MESSAGE, Request, SetupFailure},
@@ -11,15 +14,20 @@ use crate::{
 /// Events not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
 impl Outbox {
     /// Adds an event.
     pub(crate) fn push(&mut self, event: &Event) {
+        self.push_with(event, Vec::new());
+    }
+
+    /// Adds an event with descriptors beside it, which are closed once they are sent.
+    pub(crate) fn push_with(&mut self, event: &Event, fds: Vec<OwnedFd>) {
         match serde_json::to_vec(event) {
             Ok(bytes) if bytes.len() > MAX_MESSAGE => self.push_shorter(event),
-            Ok(bytes) => self.queue.push_back(bytes),
+            Ok(bytes) => self.queue.push_back((bytes, fds)),
             // Events are made of strings and numbers; if one cannot be written, that is a bug, and the
             // front end will see an execution that never ends unless this is loud.
             Err(error) => drop(std::io::Write::write_fmt(
@@ -88,8 +96,9 @@ impl Outbox {
 
     /// Sends as much as the socket takes.
     pub(crate) fn flush(&mut self, channel: &Channel<Event, Request>) -> Result<(), ChannelError> {
-        while let Some(bytes) = self.queue.front() {
-            match channel.send_encoded(bytes, &[]) {
+        while let Some((bytes, fds)) = self.queue.front() {
+            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+            match channel.send_encoded(bytes, &fds) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(ChannelError::WouldBlock) => return Ok(()),
                 Err(error) => return Err(error),

@@ -12,6 +12,7 @@ use super::{
     jail::Jail,
     lifecycle::{Action, Input, Millis},
     outbox::Outbox,
+    sessions::{Claim, Sessions},
     start::{NotStarted, Workshop},
     uids::Uids,
 };
@@ -19,9 +20,10 @@ use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
     monitor::{
-        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure, Tripped,
+        Cause, Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure,
+        StopReason, Tripped,
     },
-    policy::{self, Invocation, Refusal, Tier},
+    policy::{self, Invocation, Refusal, SessionKey, Tier},
     probe::Host,
     profile::Catalogue,
     sys::signals,
@@ -60,6 +62,7 @@ impl Server {
                 catalogue,
                 id_maps: IdMaps::default(),
                 uids: Uids::of_launcher(std::process::id()),
+                sessions: Sessions::default(),
             },
             jails: BTreeMap::new(),
         }
@@ -98,6 +101,7 @@ impl Server {
                 Err(error) => break Err(error),
             }
             self.observe_jails();
+            self.finish_closing();
         };
         self.farewell();
         result
@@ -169,11 +173,48 @@ impl Server {
             }
             Request::Reload => self.reload(),
             Request::Signal { .. } | Request::Resize { .. } => {}
-            Request::OpenSession { session, .. } => self.outbox.push(&Event::SessionOpened {
+            Request::OpenSession {
                 session,
-                result: Ok(()),
-            }),
-            Request::CloseSession { session } => {
+                profile,
+                workspace,
+                caller,
+            } => {
+                let claim = Claim {
+                    profile,
+                    workspace,
+                    caller,
+                };
+                let result = self.workshop.open_session(session, claim);
+                self.outbox.push(&Event::SessionOpened { session, result });
+            }
+            Request::CloseSession { session } => self.close_session(session, now),
+        }
+    }
+
+    /// Ends what runs in a session; `finish_closing` does the rest when the last of it is gone.
+    fn close_session(&mut self, session: SessionKey, now: Millis) {
+        if !self.workshop.sessions.start_closing(session) {
+            self.outbox.push(&Event::SessionClosed { session });
+            return;
+        }
+        let jails = self.jails.iter();
+        let inside = jails.filter(|(_, jail)| jail.session == Some(session));
+        let inside: Vec<ExecKey> = inside.map(|(exec, _)| *exec).collect();
+        for exec in inside {
+            let stop = Input::Stop {
+                reason: StopReason::Cancelled,
+                grace_ms: Some(0),
+            };
+            self.step(exec, now, stop);
+        }
+    }
+
+    /// Removes the sessions being closed in which nothing runs any more.
+    fn finish_closing(&mut self) {
+        for session in self.workshop.sessions.closing() {
+            let occupied = |jail: &Jail| jail.session == Some(session);
+            if !self.jails.values().any(occupied) {
+                self.workshop.remove_session(session);
                 self.outbox.push(&Event::SessionClosed { session });
             }
         }
@@ -274,18 +315,22 @@ impl Server {
 
     fn act(&mut self, exec: ExecKey, actions: Vec<Action>) {
         for action in actions {
-            let Some(jail) = self.jails.get(&exec) else {
+            let Some(jail) = self.jails.get_mut(&exec) else {
                 return;
             };
             match action {
-                Action::AnnounceStart => self.outbox.push(&Event::Started {
-                    exec,
-                    report: Box::new(jail.report.clone()),
-                    limits: jail.limits,
-                    cwd: jail.cwd.display().to_string(),
-                    notes: Vec::new(),
-                    output_file: String::new(),
-                }),
+                Action::AnnounceStart => {
+                    let fds = std::mem::take(&mut jail.started_fds);
+                    let started = Event::Started {
+                        exec,
+                        report: Box::new(jail.report.clone()),
+                        limits: jail.limits,
+                        cwd: jail.cwd.display().to_string(),
+                        notes: Vec::new(),
+                        output_file: jail.output_file.clone(),
+                    };
+                    self.outbox.push_with(&started, fds);
+                }
                 Action::AnnounceLeader(status) => {
                     self.outbox.push(&Event::LeaderExited { exec, status });
                 }
@@ -302,10 +347,17 @@ impl Server {
                     } else {
                         jail.setup_failure(&jail.cwd.display().to_string())
                     };
+                    if let Some(file) = &jail.leavings.output {
+                        file.remove();
+                    }
                     self.bury(exec);
                     self.outbox.push(&Event::SetupFailed { exec, failure });
                 }
                 Action::AnnounceEnd(end) => {
+                    if let (Cause::Leader, Some(file)) = (end.cause, &jail.leavings.output) {
+                        // The front end has read everything; after a kill it may still be reading.
+                        file.remove_if_empty();
+                    }
                     let tripped = self.bury(exec);
                     self.outbox.push(&Event::Ended {
                         exec,
@@ -362,6 +414,9 @@ impl Server {
                 jail.kill_init();
             }
             self.workshop.clean(jail.leavings);
+        }
+        for session in self.workshop.sessions.keys() {
+            self.workshop.remove_session(session);
         }
     }
 }

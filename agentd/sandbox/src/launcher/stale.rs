@@ -1,5 +1,7 @@
-//! Private directories that launchers before this one left behind: a launcher that is killed cannot
-//! clean up. Only on the nested tier; elsewhere private directories end with their mount namespace.
+//! Directories of commands and sessions on the host, and what launchers before this one left of them: a
+//! launcher that is killed cannot clean up. Its janitor does; this is for the case that the janitor was
+//! killed too. Directories of commands exist on the nested tier only; elsewhere they end with their mount
+//! namespace.
 
 use std::{
     fs::{self, DirBuilder},
@@ -24,10 +26,24 @@ const STRIDE: u64 = 1 << 48;
 
 /// Makes the private directory of an execution. Its name says whose it is.
 pub(crate) fn make_private_dir(launcher: u32, exec: u64) -> io::Result<PathBuf> {
+    make(&prefix(launcher), exec)
+}
+
+/// Makes the directory of a session. Its name says whose it is.
+pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<PathBuf> {
+    make(&format!("{}s", prefix(launcher)), session)
+}
+
+/// How the names of all directories of a launcher begin.
+fn prefix(launcher: u32) -> String {
+    format!("agentd-{launcher}-")
+}
+
+fn make(prefix: &str, number: u64) -> io::Result<PathBuf> {
     let mut result = Err(io::ErrorKind::AlreadyExists.into());
     for attempt in 0..TRIES {
-        let number = exec.wrapping_add(attempt.wrapping_mul(STRIDE));
-        let path = Path::new(PARENT).join(format!("agentd-{launcher}-{number}"));
+        let number = number.wrapping_add(attempt.wrapping_mul(STRIDE));
+        let path = Path::new(PARENT).join(format!("{prefix}{number}"));
         result = DirBuilder::new().mode(0o700).create(&path).map(|()| path);
         match &result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -43,8 +59,20 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     removal::remove(parent.as_fd(), directory.file_name().unwrap_or_default())
 }
 
-/// Removes the directories of this user's launchers that are gone.
+/// Removes the directories of this user's launchers that are gone. Goes on after an error and returns the
+/// first.
 pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
+    let gone = |launcher: u32| !Path::new("/proc").join(launcher.to_string()).exists();
+    remove_those(parent, uid, gone)
+}
+
+/// Removes the directories of one launcher. Goes on after an error and returns the first.
+pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
+    remove_those(Path::new(PARENT), uid, |other| other == launcher)
+}
+
+fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Result<()> {
+    let mut result = Ok(());
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -52,21 +80,23 @@ pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
             continue;
         };
         // Not following links: somebody else may have made one of this name in a shared directory.
-        let ours = entry
-            .metadata()
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
-        let gone = !Path::new("/proc").join(launcher.to_string()).exists();
-        if ours && gone {
-            remove(&entry.path())?;
+        let ours = || {
+            entry
+                .metadata()
+                .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
+        };
+        if which(launcher) && ours() {
+            result = result.and(remove(&entry.path()));
         }
     }
-    Ok(())
+    result
 }
 
-/// The pid in the name of a private directory.
+/// The pid in the name of a directory.
 fn launcher_of(name: &str) -> Option<u32> {
-    let (launcher, exec) = name.strip_prefix("agentd-")?.split_once('-')?;
-    exec.parse::<u64>().ok()?;
+    let (launcher, owner) = name.strip_prefix("agentd-")?.split_once('-')?;
+    let number = owner.strip_prefix('s').unwrap_or(owner);
+    number.parse::<u64>().ok()?;
     launcher.parse().ok()
 }
 
@@ -85,6 +115,9 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("stale-{own}"));
         let names = [
             (format!("agentd-{NOBODY}-1"), false),
+            (format!("agentd-{NOBODY}-s18446744073709551615"), false),
+            (format!("agentd-{own}-s1"), true),
+            (format!("agentd-{NOBODY}-ss1"), true),
             (format!("agentd-{own}-1"), true),
             (format!("agentd-demo-{NOBODY}"), true),
             (format!("agentd-{NOBODY}-x"), true),

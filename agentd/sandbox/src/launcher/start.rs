@@ -12,6 +12,7 @@ use super::{
     facts::{self, Reserved, Surroundings},
     jail::{Jail, Leavings},
     lifecycle::{Lifecycle, Millis},
+    sessions::{Session, Sessions},
     stale,
     tripwire::Tripwires,
     uids::Uids,
@@ -46,6 +47,7 @@ pub(crate) struct Workshop {
     pub(crate) catalogue: Catalogue,
     pub(crate) id_maps: IdMaps,
     pub(crate) uids: Uids,
+    pub(crate) sessions: Sessions,
 }
 
 impl Workshop {
@@ -56,14 +58,12 @@ impl Workshop {
         invocation: &Invocation,
         (fds, now): (Vec<OwnedFd>, Millis),
     ) -> Result<Jail, NotStarted> {
-        let reserved = self.reserve(exec)?;
-        let leavings = Leavings {
-            uid: Some(reserved.uid),
-            tmp: (self.surroundings.tier == Tier::Nested).then(|| reserved.tmp.clone()),
-            tripwires: Tripwires::default(),
-        };
-        match self.launch(invocation, &reserved, fds) {
-            Ok((policy, plan, child)) => {
+        let reserved = self.reserve(exec, invocation)?;
+        let mut leavings = self.leavings(&reserved);
+        let kept = self.keep_output(invocation, &mut leavings);
+        let launched = kept.and_then(|kept| Ok((self.launch(invocation, &reserved, fds)?, kept)));
+        match launched {
+            Ok(((policy, plan, child), kept)) => {
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
                 Ok(Jail {
                     life: Lifecycle::new(now, times, policy.tier),
@@ -72,6 +72,9 @@ impl Workshop {
                     cwd: policy.cwd,
                     child,
                     failure: None,
+                    session: invocation.in_session.as_ref().map(|wanted| wanted.session),
+                    output_file: kept.shown,
+                    started_fds: kept.fd.into_iter().collect(),
                     leavings: Leavings {
                         tripwires: Tripwires {
                             workspace: policy.workspace,
@@ -83,6 +86,9 @@ impl Workshop {
                 })
             }
             Err(error) => {
+                if let Some(file) = &leavings.output {
+                    file.remove();
+                }
                 self.clean(leavings);
                 Err(error)
             }
@@ -91,9 +97,13 @@ impl Workshop {
 
     /// Decides without starting.
     pub(crate) fn decide(&mut self, invocation: &Invocation) -> Result<Policy, Refusal> {
-        let reserved = Reserved {
-            uid: self.uids.peek(),
-            tmp: PathBuf::from("/tmp/agentd-private"),
+        let reserved = match self.reserved_of_session(ExecKey(0), invocation)? {
+            Some(reserved) => reserved,
+            None => Reserved {
+                uid: self.uids.peek(),
+                tmp: PathBuf::from("/tmp/agentd-private"),
+                dirs: None,
+            },
         };
         self.resolve(invocation, &reserved)
     }
@@ -106,13 +116,33 @@ impl Workshop {
         {
             super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
         }
+        if let Some(script) = leavings.script {
+            // It goes with the session at the latest.
+            fs::remove_file(script).unwrap_or_default();
+        }
         if let Some(uid) = leavings.uid {
             self.uids.give_back(uid);
         }
         sprung
     }
 
-    fn reserve(&mut self, exec: ExecKey) -> Result<Reserved, NotStarted> {
+    fn leavings(&self, reserved: &Reserved) -> Leavings {
+        let nested = self.surroundings.tier == Tier::Nested;
+        let own = reserved.dirs.is_none();
+        let script = reserved.dirs.as_ref().map(|dirs| dirs.script.clone());
+        Leavings {
+            uid: own.then_some(reserved.uid),
+            tmp: (nested && own).then(|| reserved.tmp.clone()),
+            script: script.filter(|_| nested),
+            output: None,
+            tripwires: Tripwires::default(),
+        }
+    }
+
+    fn reserve(&mut self, exec: ExecKey, invocation: &Invocation) -> Result<Reserved, NotStarted> {
+        if let Some(reserved) = self.reserved_of_session(exec, invocation)? {
+            return Ok(reserved);
+        }
         let failed = |stage: &str, errno: Errno, detail: String| {
             NotStarted::Failed(SetupFailure {
                 stage: stage.to_owned(),
@@ -129,17 +159,29 @@ impl Workshop {
         })?;
         if self.surroundings.tier != Tier::Nested {
             let tmp = PathBuf::from("/tmp");
-            return Ok(Reserved { uid, tmp });
+            return Ok(Reserved {
+                uid,
+                tmp,
+                dirs: None,
+            });
         }
         let tmp = stale::make_private_dir(std::process::id(), exec.0).map_err(|error| {
             self.uids.give_back(uid);
             let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
             failed("tmp", errno, format!("{}: {error}", stale::PARENT))
         })?;
-        Ok(Reserved { uid, tmp })
+        Ok(Reserved {
+            uid,
+            tmp,
+            dirs: None,
+        })
     }
 
-    fn resolve(&mut self, invocation: &Invocation, reserved: &Reserved) -> Result<Policy, Refusal> {
+    pub(super) fn resolve(
+        &mut self,
+        invocation: &Invocation,
+        reserved: &Reserved,
+    ) -> Result<Policy, Refusal> {
         let profile = self.catalogue.select(&invocation.profile)?;
         let facts = facts::gather(&self.surroundings, invocation, reserved, &mut self.id_maps)?;
         policy::resolve(profile, invocation, &facts)
@@ -164,15 +206,16 @@ impl Workshop {
             stdio,
             script,
             id_map,
+            namespaces: self.sessions.of(invocation)?.and_then(Session::namespaces),
         };
         let jail = launch::prepare(&policy, &plan, &invocation.program, resources)
             .map_err(|error| unprepared(&error))?;
-        let child = launch::spawn(jail).map_err(|errno| at("clone", errno))?;
+        let child = launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))?;
         Ok((policy, plan, child))
     }
 }
 
-fn at(stage: &str, errno: Errno) -> NotStarted {
+pub(super) fn at(stage: &str, errno: Errno) -> NotStarted {
     NotStarted::Failed(SetupFailure {
         stage: stage.to_owned(),
         errno: errno as i32,

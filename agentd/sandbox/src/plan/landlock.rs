@@ -3,9 +3,9 @@
 //! Landlock only ever adds: a rule cannot take back what a rule on a parent gives. `Readonly` and `Deny`
 //! are therefore no rules here; the mounts carry them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::policy::{Exposure, NetMode, Policy, Tier};
+use crate::policy::{Exposure, NetMode, OUTPUT_DIR, Policy, Tier};
 
 use super::{
     Kind, Survey,
@@ -129,10 +129,11 @@ fn inside(policy: &Policy, from_rules: Vec<PathRule>) -> Vec<PathRule> {
             rights: LOOK,
         },
     ];
+    let own = [&policy.tmp, Path::new("/dev/shm"), Path::new(OUTPUT_DIR)];
     inner.extend(
         from_rules
             .into_iter()
-            .filter(|rule| rule.path == policy.tmp || rule.path.as_os_str() == "/dev/shm"),
+            .filter(|rule| own.iter().any(|path| rule.path == **path)),
     );
     inner
 }

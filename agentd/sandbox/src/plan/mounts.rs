@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::policy::{Exposure, FsRule, Identity, Policy, RuleRef};
+use crate::policy::{Exposure, FsRule, Identity, OUTPUT_DIR, Policy, RuleRef};
 
 use super::{Kind, Survey};
 
@@ -65,6 +65,15 @@ pub enum MountStep {
         size: u64,
         /// Inodes.
         inodes: u64,
+    },
+    /// Mounts a directory of the session, which is elsewhere outside.
+    Shared {
+        /// Where.
+        path: PathBuf,
+        /// The directory outside.
+        source: PathBuf,
+        /// Mode.
+        mode: BindMode,
     },
     /// Mounts the pid namespace's own `/proc`.
     Proc(PathBuf),
@@ -157,7 +166,10 @@ fn by_depth(rules: &[FsRule]) -> Vec<&FsRule> {
 
 /// Paths that exist only inside; rules about them become Landlock rules alone.
 pub(super) fn made_by_jail(policy: &Policy, path: &Path) -> bool {
-    path == policy.tmp || path.starts_with("/dev") || path.starts_with("/proc")
+    path == policy.tmp
+        || path.starts_with("/dev")
+        || path.starts_with("/proc")
+        || (policy.session.is_some() && path.starts_with(OUTPUT_DIR))
 }
 
 /// Protected names below the writable part of the workspace that do not exist.
@@ -221,7 +233,28 @@ impl Builder {
                 optional: true,
             });
         }
-        self.tmpfs(&policy.tmp, policy);
+        match &policy.session {
+            None => self.tmpfs(&policy.tmp, policy),
+            Some(dirs) => {
+                self.shared(&policy.tmp, (&dirs.tmp, BindMode::Writable));
+                self.shared(Path::new(OUTPUT_DIR), (&dirs.output, BindMode::ReadOnly));
+            }
+        }
+    }
+
+    fn shared(&mut self, path: &Path, (source, mode): (&Path, BindMode)) {
+        self.own_dir(path);
+        self.steps.push(MountStep::Shared {
+            path: path.to_owned(),
+            source: source.to_owned(),
+            mode,
+        });
+        let ground = match mode {
+            BindMode::ReadOnly => Ground::ReadOnly,
+            // The session's own, made by the launcher: places for mounts are made on it.
+            BindMode::Writable => Ground::Own,
+        };
+        self.ground.push((path.to_owned(), ground));
     }
 
     fn tmpfs(&mut self, path: &Path, policy: &Policy) {

@@ -48,9 +48,10 @@ pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
     }
     if let Some(pids) = limits.pids {
         // The kernel counts all tasks of the user. Only a throw-away uid and a user namespace start
-        // from zero; elsewhere the limit is what the user has now plus what the command may have.
-        let own_count =
-            matches!(policy.identity, Identity::Ephemeral { .. }) || policy.tier == Tier::Rootless;
+        // from zero; elsewhere (also where commands of a session share a throw-away uid) the limit is
+        // what the user has now plus what the command may have.
+        let own_user = matches!(policy.identity, Identity::Ephemeral { .. });
+        let own_count = policy.tier == Tier::Rootless || (own_user && policy.session.is_none());
         let base = if own_count { 0 } else { tasks_of_user };
         all.push(same(Resource::RLIMIT_NPROC, base.saturating_add(pids)));
     }

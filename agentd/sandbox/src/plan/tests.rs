@@ -64,6 +64,7 @@ fn policy(tier: Tier) -> Policy {
             disk_bytes: None,
         },
         env: BTreeMap::new(),
+        session: None,
         sources: BTreeMap::new(),
     }
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Exposure, FsPolicy, FsRule, RuleRef, Tier, resolve::built_in};
+use super::{Exposure, FsPolicy, FsRule, HostFacts, RuleRef, Tier, resolve::built_in};
 use crate::profile::{Profile, Variables};
 
 /// Directories of which a jail with its own root has its own. On the nested tier they would be the
@@ -19,7 +19,12 @@ use crate::profile::{Profile, Variables};
 const OWN_INSTANCES: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 
 /// The file system rules.
-pub(super) fn rules(profile: &Profile, variables: &Variables<'_>, tier: Tier) -> FsPolicy {
+pub(super) fn rules(
+    profile: &Profile,
+    variables: &Variables<'_>,
+    facts: &HostFacts,
+) -> FsPolicy {
+    let tier = facts.tier;
     let private = private_directories(profile, variables, tier);
     let filled = profile.fs.rules.iter().map(|rule| FsRule {
         path: rule.path.fill(variables),
@@ -30,7 +35,10 @@ pub(super) fn rules(profile: &Profile, variables: &Variables<'_>, tier: Tier) ->
         tier == Tier::Nested && OWN_INSTANCES.iter().any(|own| rule.path == Path::new(own))
     };
     let filled = filled.filter(|rule| !shared_with_host(rule));
-    let rules = settle(strongest(filled.chain(private.iter().cloned())));
+    let place = tmp_place(profile);
+    let session = facts.session.iter().flat_map(|dirs| dirs.rules(tier, &place));
+    let all = filled.chain(private.iter().cloned()).chain(session);
+    let rules = settle(strongest(all));
     let exec = profile.fs.exec.iter().map(|rule| FsRule {
         path: rule.path.fill(variables),
         exposure: Exposure::Read,
@@ -52,11 +60,7 @@ pub(super) fn rules(profile: &Profile, variables: &Variables<'_>, tier: Tier) ->
 
 /// The private temporary directories, always writable.
 fn private_directories(profile: &Profile, variables: &Variables<'_>, tier: Tier) -> Vec<FsRule> {
-    let rule: RuleRef = profile
-        .sources
-        .get("fs.tmp")
-        .cloned()
-        .unwrap_or_else(|| built_in(profile));
+    let rule = tmp_place(profile);
     let shm = match tier {
         Tier::Nested => None,
         Tier::Rootless | Tier::HostRoot => Some(Path::new("/dev/shm")),
@@ -69,6 +73,15 @@ fn private_directories(profile: &Profile, variables: &Variables<'_>, tier: Tier)
             rule: rule.clone(),
         })
         .collect()
+}
+
+/// Where the profile speaks of temporary files.
+fn tmp_place(profile: &Profile) -> RuleRef {
+    profile
+        .sources
+        .get("fs.tmp")
+        .cloned()
+        .unwrap_or_else(|| built_in(profile))
 }
 
 /// One rule per path: the strongest, and of equals the first. Sorted, so that an ancestor comes before

@@ -15,6 +15,7 @@ mod limits;
 mod refusal;
 mod report;
 mod resolve;
+mod session;
 mod workspace;
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use limits::{Limits, NO_TIMEOUT};
 pub use refusal::Refusal;
 pub use report::{Degradation, HostFacts, Layer, Tier};
 pub use resolve::resolve;
+pub use session::SessionDirs;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -132,6 +134,9 @@ pub struct Policy {
     pub syscalls: SyscallBase,
     /// Effective limits.
     pub limits: Limits,
+    /// What the command shares with others of its session, if it is in one.
+    #[serde(skip)]
+    pub session: Option<SessionDirs>,
     /// Complete environment.
     pub env: BTreeMap<String, String>,
     /// Where single values stand, by key such as `net.mode` or `limits.wall`. Lists carry their own.

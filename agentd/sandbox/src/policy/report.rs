@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::SessionDirs;
+
 /// How much isolation a host offers. Ordered: higher includes lower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -155,6 +157,8 @@ pub struct HostFacts {
     pub home: PathBuf,
     /// Directory for private temporary files on the nested tier.
     pub nested_tmp: PathBuf,
+    /// Directories of the session that the command is in.
+    pub session: Option<SessionDirs>,
     /// Directories that hold the daemon's own state; no workspace may contain them.
     pub state_dirs: Vec<PathBuf>,
 }

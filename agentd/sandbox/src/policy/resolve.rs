@@ -37,7 +37,7 @@ pub fn resolve(
         home: &home,
         tmp: &tmp,
     };
-    let fs = exposure::rules(profile, &variables, facts.tier);
+    let fs = exposure::rules(profile, &variables, facts);
     let cwd = invocation
         .cwd
         .clone()
@@ -59,6 +59,7 @@ pub fn resolve(
         limits: limits::clamp(&profile.limits, &invocation.limits)?,
         env: environment::build(&profile.env, invocation, facts, &variables)?,
         sources: profile.sources.clone(),
+        session: facts.session.clone(),
         home,
         tmp,
     };

@@ -33,6 +33,17 @@ pub(crate) fn clone_process(flags: libc::c_int) -> Result<Forked, Errno> {
     if !matches!(threads, Ok(1)) {
         return Err(Errno::EBUSY);
     }
+    clone_with(flags)
+}
+
+/// Forks a sibling: from inside a forked process, with namespace flags, a child of this process's
+/// parent. Its pid is told in this process's pid namespace. Allocates nothing.
+pub(crate) fn clone_sibling(_proof: &ForkedProcess, flags: libc::c_int) -> Result<Forked, Errno> {
+    clone_with(flags | libc::CLONE_PARENT)
+}
+
+/// The callers have proved that there is one thread.
+fn clone_with(flags: libc::c_int) -> Result<Forked, Errno> {
     let mut pidfd: libc::c_int = -1;
     let flags = libc::c_ulong::try_from(flags | libc::CLONE_PIDFD | libc::SIGCHLD)
         .map_err(|_negative| Errno::EINVAL)?;

@@ -11,6 +11,7 @@ pub(crate) mod fork;
 pub(crate) mod ids;
 pub(crate) mod landlock;
 pub(crate) mod mount;
+pub(crate) mod namespaces;
 pub(crate) mod net;
 pub(crate) mod seccomp;
 pub(crate) mod signals;

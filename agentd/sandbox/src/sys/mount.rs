@@ -110,6 +110,16 @@ pub(crate) fn map_ids(mount: BorrowedFd<'_>, userns: BorrowedFd<'_>) -> Result<(
 
 /// Cuts every mount of this namespace off from mount events of the host's.
 pub(crate) fn make_all_private() -> Result<(), Errno> {
+    set_propagation(libc::MS_PRIVATE)
+}
+
+/// Lets mounts and unmounts of the host through, and nothing back: a namespace that lives for long must
+/// not keep busy what the host unmounts.
+pub(crate) fn make_all_slave() -> Result<(), Errno> {
+    set_propagation(libc::MS_SLAVE)
+}
+
+fn set_propagation(kind: libc::c_ulong) -> Result<(), Errno> {
     // SAFETY: NULL source, type and data are allowed when only the propagation changes; the target is a
     // NUL-terminated literal.
     let result = unsafe {
@@ -117,7 +127,7 @@ pub(crate) fn make_all_private() -> Result<(), Errno> {
             ptr::null(),
             c"/".as_ptr(),
             ptr::null(),
-            libc::MS_REC | libc::MS_PRIVATE,
+            libc::MS_REC | kind,
             ptr::null(),
         )
     };

@@ -36,6 +36,7 @@ pub(crate) fn facts(tier: Tier) -> HostFacts {
         workspace_gid: 1000,
         home: PathBuf::from("/home/dev"),
         nested_tmp: PathBuf::from("/tmp/agentd-1"),
+        session: None,
         state_dirs: vec![PathBuf::from("/srv/agentd/state")],
     }
 }

@@ -1,0 +1,107 @@
+//! Starting a jail's init inside the namespaces of a session. The launcher itself never enters them (from
+//! a user namespace there is no way back): a process in between does, forks init as a *sibling* of its
+//! own, so that init is the launcher's child like any other, and ends.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use super::{
+    anchor::{self, Namespaces},
+    child,
+    failure::{Failure, Stage},
+    prepare::PreparedJail,
+};
+use crate::{
+    policy::NetMode,
+    sys::{
+        caps, exec,
+        fork::{self, Forked},
+        namespaces, signals, socket, wait,
+    },
+};
+
+/// Entering a namespace and forking wait for nothing.
+const LIMIT_MS: i32 = 10_000;
+
+/// Init's pid and a descriptor that names it.
+pub(super) type Started = (libc::pid_t, OwnedFd);
+
+/// Forks init into `shared`.
+pub(super) fn start(
+    jail: &PreparedJail,
+    errors: &OwnedFd,
+    shared: &Namespaces,
+) -> Result<Started, Failure> {
+    let failed = Failure::at(Stage::Fork);
+    let (ours, theirs) = socket::seqpacket_pair().map_err(&failed)?;
+    match fork::clone_process(0).map_err(&failed)? {
+        Forked::Child(proof) => {
+            if let Err(failure) = step_in(shared, jail.net).and_then(|()| {
+                let flags = jail.clone_flags();
+                match fork::clone_sibling(&proof, flags).map_err(&failed)? {
+                    Forked::Child(proof) => child::enter(jail, errors, &proof),
+                    Forked::Parent { pid, pidfd } => tell(&theirs, pid, &pidfd).map_err(&failed),
+                }
+            }) {
+                // If even this fails the launcher sees an end without a word.
+                socket::send_with_fds(theirs.as_fd(), &failure.encode(), &[]).unwrap_or_default();
+            }
+            exec::exit_now(0)
+        }
+        Forked::Parent { pid, pidfd } => {
+            drop(theirs);
+            let started = receive(&ours, &pidfd);
+            // ESRCH: it has ended already.
+            wait::signal_pidfd(pidfd.as_fd(), libc::SIGKILL).unwrap_or_default();
+            anchor::reap(pid).map_err(&failed)?;
+            started
+        }
+    }
+}
+
+/// System calls only.
+fn step_in(shared: &Namespaces, net: NetMode) -> Result<(), Failure> {
+    caps::set_parent_death_signal().map_err(Failure::at(Stage::Attributes))?;
+    // The profile may have changed since the session was opened.
+    let shared_net = shared.net.as_ref().filter(|_| net == NetMode::None);
+    // ORDER: the user namespace first: it gives the right to enter the others.
+    let all = [
+        (shared.user.as_ref(), libc::CLONE_NEWUSER),
+        (shared_net, libc::CLONE_NEWNET),
+        (Some(&shared.mount), libc::CLONE_NEWNS),
+    ];
+    for (index, (namespace, kind)) in all.into_iter().enumerate() {
+        if let Some(namespace) = namespace {
+            namespaces::enter(namespace.as_fd(), kind)
+                .map_err(Failure::at_index(Stage::EnterSession, index))?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(socket: &OwnedFd, pid: libc::pid_t, pidfd: &OwnedFd) -> Result<(), Errno> {
+    socket::send_with_fds(socket.as_fd(), &pid.to_le_bytes(), &[pidfd.as_fd()])
+}
+
+fn receive(socket: &OwnedFd, between: &OwnedFd) -> Result<Started, Failure> {
+    let failed = Failure::at(Stage::Fork);
+    // Its end is watched too: init has a copy of the other end of the socket for a moment.
+    let mut watch = [
+        signals::readable(socket.as_raw_fd()),
+        signals::readable(between.as_raw_fd()),
+    ];
+    if signals::poll(&mut watch, LIMIT_MS).map_err(&failed)? == 0 {
+        return Err(failed(Errno::ETIMEDOUT));
+    }
+    socket::set_nonblocking(socket.as_fd()).map_err(&failed)?;
+    let mut bytes = [0; 16];
+    let (count, fds) = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
+    let bytes = bytes.get(..count).unwrap_or_default();
+    if let Some(failure) = Failure::decode(bytes) {
+        return Err(failure);
+    }
+    let pid = <[u8; 4]>::try_from(bytes).map_err(|_short| failed(Errno::EIO))?;
+    let pidfd = fds.into_iter().next().ok_or_else(|| failed(Errno::EIO))?;
+    Ok((libc::pid_t::from_le_bytes(pid), pidfd))
+}

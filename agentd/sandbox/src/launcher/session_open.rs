@@ -1,0 +1,167 @@
+//! Opening and closing sessions, and what a command takes from its own.
+
+use std::{collections::BTreeMap, os::fd::OwnedFd, path::PathBuf};
+
+use nix::errno::Errno;
+
+use super::{
+    facts::Reserved,
+    jail::Leavings,
+    session_home::SessionHome,
+    sessions::{Claim, Session},
+    start::{NotStarted, Workshop, at},
+};
+use crate::{
+    launch::{Namespaces, Room},
+    monitor::ExecKey,
+    policy::{
+        Invocation, Lifetime, LimitRequest, Policy, Program, Refusal, SessionKey, Stdin,
+        Tier,
+    },
+};
+
+/// A file for a command's output.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Where commands find it; empty when none was asked for.
+    pub(crate) shown: String,
+    /// For the front end.
+    pub(crate) fd: Option<OwnedFd>,
+}
+
+impl Workshop {
+    /// Opens a session. Everything about it that can be refused is refused here, before any command.
+    pub(crate) fn open_session(&mut self, key: SessionKey, claim: Claim) -> Result<(), Refusal> {
+        if self.sessions.contains(key) {
+            return Err(Refusal::Malformed("this session is open already".to_owned()));
+        }
+        let uid = self.uids.take().ok_or_else(|| {
+            Refusal::NoSession(
+                "all throw-away user ids are in use; close another session".to_owned(),
+            )
+        })?;
+        let made = self.make_session(key, &claim, uid);
+        match made {
+            Ok((home, namespaces)) => {
+                let session = Session::new(claim, uid, home, namespaces);
+                self.sessions.insert(key, session);
+                Ok(())
+            }
+            Err(refusal) => {
+                self.uids.give_back(uid);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn make_session(
+        &mut self,
+        key: SessionKey,
+        claim: &Claim,
+        uid: u32,
+    ) -> Result<(SessionHome, Option<Namespaces>), Refusal> {
+        let failed = |what: &str| Refusal::NoSession(format!("it could not be made: {what}"));
+        let home = SessionHome::make(key).map_err(|error| {
+            failed(&format!("its directory in {}: {error}", super::stale::PARENT))
+        })?;
+        let reserved = reserve(&home, uid, (self.surroundings.tier, ExecKey(0)));
+        let policy = self.resolve(&claim.as_invocation(), &reserved)?;
+        let namespaces = match policy.tier {
+            Tier::Nested => None,
+            Tier::Rootless | Tier::HostRoot => {
+                let made = room(&policy, &home.tmp()).make();
+                Some(made.map_err(|failure| {
+                    failed(&format!("{}: {}", failure.stage.name(), failure.errno.desc()))
+                })?)
+            }
+        };
+        Ok((home, namespaces))
+    }
+
+    /// Removes everything that a session had. To be called when its last command is gone.
+    pub(crate) fn remove_session(&mut self, key: SessionKey) {
+        if let Some(session) = self.sessions.remove(key) {
+            self.uids.give_back(session.uid);
+        }
+    }
+
+    /// What a command takes from its session; `None` when it is in none.
+    pub(super) fn reserved_of_session(
+        &self,
+        exec: ExecKey,
+        invocation: &Invocation,
+    ) -> Result<Option<Reserved>, Refusal> {
+        let session = self.sessions.of(invocation)?;
+        let tier = self.surroundings.tier;
+        Ok(session.map(|session| reserve(&session.home, session.uid, (tier, exec))))
+    }
+
+    /// Makes the file for a command's output, if one is asked for.
+    pub(super) fn keep_output(
+        &self,
+        invocation: &Invocation,
+        leavings: &mut Leavings,
+    ) -> Result<Kept, NotStarted> {
+        let wanted = invocation.in_session.as_ref();
+        let name = wanted.and_then(|wanted| wanted.output_file.as_deref());
+        let (Some(name), Some(session)) = (name, self.sessions.of(invocation)?) else {
+            return Ok(Kept::default());
+        };
+        let (file, fd) = session.home.make_output(name).map_err(|errno| match errno {
+            Errno::EINVAL => NotStarted::Refused(Refusal::Malformed(
+                "an output file needs a name of 1 to 64 letters, digits, `_` and `-`".to_owned(),
+            )),
+            Errno::EEXIST => NotStarted::Refused(Refusal::Malformed(format!(
+                "there is an output file '{name}' already; choose another name"
+            ))),
+            errno => at("output-file", errno),
+        })?;
+        leavings.output = Some(file);
+        let dirs = session.home.dirs(ExecKey(0));
+        let shown = dirs.output_inside(self.surroundings.tier).join(name);
+        Ok(Kept {
+            shown: shown.display().to_string(),
+            fd: Some(fd),
+        })
+    }
+}
+
+impl Claim {
+    /// A request for a command that asks for nothing, to see whether the policy would have it.
+    fn as_invocation(&self) -> Invocation {
+        Invocation {
+            profile: self.profile.clone(),
+            workspace: self.workspace.clone(),
+            cwd: None,
+            program: Program::Script,
+            env_set: BTreeMap::new(),
+            env_unset: Vec::new(),
+            limits: LimitRequest::default(),
+            caller: self.caller,
+            stdin: Stdin::Null,
+            terminal: None,
+            lifetime: Lifetime::Call,
+            in_session: None,
+        }
+    }
+}
+
+fn reserve(home: &SessionHome, uid: u32, (tier, exec): (Tier, ExecKey)) -> Reserved {
+    Reserved {
+        uid,
+        tmp: match tier {
+            Tier::Nested => home.tmp(),
+            Tier::Rootless | Tier::HostRoot => PathBuf::from("/tmp"),
+        },
+        dirs: Some(home.dirs(exec)),
+    }
+}
+
+fn room<'path>(policy: &Policy, tmp: &'path std::path::Path) -> Room<'path> {
+    Room {
+        tier: policy.tier,
+        net: policy.net,
+        tmp,
+        size: policy.fs.tmp,
+    }
+}

@@ -1,0 +1,122 @@
+//! The sessions that are open: whose they are, and what the launcher holds for each.
+
+use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
+
+use super::session_home::SessionHome;
+use crate::{
+    launch::Namespaces,
+    policy::{Caller, Invocation, Refusal, SessionKey},
+};
+
+/// Whose a session is. A command in it has to say the same.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Profile name.
+    pub(crate) profile: String,
+    /// Workspace.
+    pub(crate) workspace: PathBuf,
+    /// Who asked for it.
+    pub(crate) caller: Caller,
+}
+
+/// What the launcher holds for a session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Whose it is.
+    pub(crate) claim: Claim,
+    /// Throw-away uid of all its commands.
+    pub(crate) uid: u32,
+    /// Its directory on the host.
+    pub(crate) home: SessionHome,
+    /// Its namespaces; `None` on the nested tier.
+    namespaces: Option<Rc<Namespaces>>,
+    /// No command is started in it any more.
+    closing: bool,
+}
+
+impl Session {
+    /// One that takes commands.
+    pub(crate) fn new(
+        claim: Claim,
+        uid: u32,
+        home: SessionHome,
+        namespaces: Option<Namespaces>,
+    ) -> Self {
+        Self {
+            claim,
+            uid,
+            home,
+            namespaces: namespaces.map(Rc::new),
+            closing: false,
+        }
+    }
+
+    /// Its namespaces, to start a command in.
+    pub(crate) fn namespaces(&self) -> Option<Rc<Namespaces>> {
+        self.namespaces.clone()
+    }
+}
+
+/// All sessions that are open or being closed.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    all: BTreeMap<SessionKey, Session>,
+}
+
+impl Sessions {
+    /// The session that a request names and may use; `None` when it names none.
+    pub(crate) fn of(&self, invocation: &Invocation) -> Result<Option<&Session>, Refusal> {
+        let Some(wanted) = &invocation.in_session else {
+            return Ok(None);
+        };
+        let refused = |text: &str| Err(Refusal::NoSession(text.to_owned()));
+        let Some(session) = self.all.get(&wanted.session) else {
+            return refused("it was never opened, or it has been closed; open one first");
+        };
+        if session.closing {
+            return refused("it is being closed; open another one");
+        }
+        let claim = &session.claim;
+        if claim.caller != invocation.caller {
+            return refused("it belongs to another user; open one of your own");
+        }
+        if claim.profile != invocation.profile || claim.workspace != invocation.workspace {
+            return refused(
+                "it was opened with another profile or workspace; open one with these",
+            );
+        }
+        Ok(Some(session))
+    }
+
+    /// Whether this name is in use.
+    pub(crate) fn contains(&self, key: SessionKey) -> bool {
+        self.all.contains_key(&key)
+    }
+
+    /// Takes a session that was made.
+    pub(crate) fn insert(&mut self, key: SessionKey, session: Session) {
+        self.all.insert(key, session);
+    }
+
+    /// Starts no more commands in it. False when the name is unknown.
+    pub(crate) fn start_closing(&mut self, key: SessionKey) -> bool {
+        let session = self.all.get_mut(&key);
+        session.map(|session| session.closing = true).is_some()
+    }
+
+    /// The sessions being closed.
+    pub(crate) fn closing(&self) -> Vec<SessionKey> {
+        let closing = self.all.iter().filter(|(_, session)| session.closing);
+        closing.map(|(key, _)| *key).collect()
+    }
+
+    /// Every session.
+    pub(crate) fn keys(&self) -> Vec<SessionKey> {
+        self.all.keys().copied().collect()
+    }
+
+    /// Forgets a session.
+    pub(crate) fn remove(&mut self, key: SessionKey) -> Option<Session> {
+        self.all.remove(&key)
+    }
+}
