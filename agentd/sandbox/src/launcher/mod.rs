@@ -6,6 +6,7 @@ mod args;
 mod clock;
 mod facts;
 mod jail;
+mod janitor;
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
@@ -25,10 +26,11 @@ use std::{
     process::ExitCode,
 };
 
+use janitor::Janitor;
 use thiserror::Error;
 
 use crate::{
-    monitor::{Channel, ChannelError},
+    monitor::{Channel, ChannelError, Event, Request},
     probe,
     profile::{Catalogue, ProfileError},
     sys::{caps, files, signals},
@@ -49,6 +51,8 @@ enum LauncherError {
     NoTier(String),
     #[error("standard input is not the socket of an agentd: this program is started by agentd")]
     NotStartedByAgentd(#[source] nix::errno::Errno),
+    #[error("a process that cleans up could not be started: {0}")]
+    NoJanitor(#[source] nix::errno::Errno),
     #[error("the conversation with agentd broke: {0}")]
     Channel(#[from] ChannelError),
 }
@@ -70,6 +74,7 @@ pub fn main() -> ExitCode {
                 LauncherError::Profiles(_) => CONFIGURATION,
                 LauncherError::NoTier(_)
                 | LauncherError::NotStartedByAgentd(_)
+                | LauncherError::NoJanitor(_)
                 | LauncherError::Channel(_) => UNAVAILABLE,
             })
         }
@@ -91,6 +96,14 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     channel.set_nonblocking()?;
     // Nobody of the same user may look into this process either.
     caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
+    // ORDER: before anything is made that it would have to remove.
+    let janitor = Janitor::hire().map_err(LauncherError::NoJanitor)?;
+    let result = serve((args, channel));
+    janitor.dismiss();
+    result
+}
+
+fn serve((args, channel): (args::Args, Channel<Event, Request>)) -> Result<(), LauncherError> {
     // The socket is the lifecycle, signals are not: a service manager or a terminal signals the whole
     // group, and agentd has its commands ended and cleaned up after in order.
     let ignored = [
@@ -111,9 +124,7 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
-    if tier == crate::policy::Tier::Nested
-        && let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid)
-    {
+    if let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid) {
         jail::complain(format_args!(
             "what earlier runs left in {}: {error}",
             stale::PARENT
