@@ -4,12 +4,15 @@
 
 mod args;
 mod clock;
+mod descriptors;
 mod facts;
+mod given_up;
 mod jail;
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
 mod outbox;
+mod protected;
 mod removal;
 mod server;
 mod stale;
@@ -25,6 +28,7 @@ use std::{
 use thiserror::Error;
 
 use crate::{
+    launch::{self, STATE_FD},
     monitor::{Channel, ChannelError},
     probe,
     profile::{Catalogue, ProfileError},
@@ -46,6 +50,10 @@ enum LauncherError {
     NoTier(String),
     #[error("standard input is not the socket of an agentd: this program is started by agentd")]
     NotStartedByAgentd(#[source] nix::errno::Errno),
+    #[error(
+        "descriptor {STATE_FD} cannot be reserved: raise the hard limit of open files to 1024 or more"
+    )]
+    NoStateFd(#[source] nix::errno::Errno),
     #[error("the conversation with agentd broke: {0}")]
     Channel(#[from] ChannelError),
 }
@@ -67,6 +75,7 @@ pub fn main() -> ExitCode {
                 LauncherError::Profiles(_) => CONFIGURATION,
                 LauncherError::NoTier(_)
                 | LauncherError::NotStartedByAgentd(_)
+                | LauncherError::NoStateFd(_)
                 | LauncherError::Channel(_) => UNAVAILABLE,
             })
         }
@@ -104,6 +113,8 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
         .fold(0, |mask, signal| mask | signals::bit(signal));
     signals::set_mask(mask).map_err(LauncherError::NotStartedByAgentd)?;
     raise_open_files();
+    // ORDER: after the limit was raised, before any descriptor could get that number.
+    launch::reserve_state_fd().map_err(LauncherError::NoStateFd)?;
     let host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));

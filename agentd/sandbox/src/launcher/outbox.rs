@@ -1,7 +1,10 @@
 //! Events on their way to the front end. The launcher never waits for it: what the socket does not take
 //! is kept, in order.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use crate::{
     monitor::{Channel, ChannelError, Event, MAX_MESSAGE, Request, SetupFailure},
@@ -11,15 +14,20 @@ use crate::{
 /// Events not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    queue: VecDeque<Vec<u8>>,
+    queue: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
 }
 
 impl Outbox {
     /// Adds an event.
     pub(crate) fn push(&mut self, event: &Event) {
+        self.push_with(event, Vec::new());
+    }
+
+    /// Adds an event with descriptors beside it. They are closed here once they are sent.
+    pub(crate) fn push_with(&mut self, event: &Event, fds: Vec<OwnedFd>) {
         match serde_json::to_vec(event) {
             Ok(bytes) if bytes.len() > MAX_MESSAGE => self.push_shorter(event),
-            Ok(bytes) => self.queue.push_back(bytes),
+            Ok(bytes) => self.queue.push_back((bytes, fds)),
             // Events are made of strings and numbers; if one cannot be written, that is a bug, and the
             // front end will see an execution that never ends unless this is loud.
             Err(error) => drop(std::io::Write::write_fmt(
@@ -88,8 +96,9 @@ impl Outbox {
 
     /// Sends as much as the socket takes.
     pub(crate) fn flush(&mut self, channel: &Channel<Event, Request>) -> Result<(), ChannelError> {
-        while let Some(bytes) = self.queue.front() {
-            match channel.send_encoded(bytes, &[]) {
+        while let Some((bytes, fds)) = self.queue.front() {
+            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+            match channel.send_encoded(bytes, &fds) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(ChannelError::WouldBlock) => return Ok(()),
                 Err(error) => return Err(error),
@@ -103,6 +112,32 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::explain::Verdict;
+
+    #[test]
+    fn descriptors_wait_with_their_event_and_arrive_beside_it_alone() {
+        let (ours, theirs) = Channel::<Event, Request>::pair().unwrap();
+        ours.set_nonblocking().unwrap();
+        theirs.set_nonblocking().unwrap();
+        let mut outbox = Outbox::default();
+        let event = |id| Event::Explained {
+            id,
+            result: Ok(Vec::new()),
+        };
+        for id in 0..1000 {
+            let fds: Vec<OwnedFd> = (0..id % 3)
+                .map(|_| std::fs::File::open("/dev/null").unwrap().into())
+                .collect();
+            outbox.push_with(&event(id), fds);
+        }
+        outbox.flush(&ours).unwrap();
+        assert!(outbox.is_waiting(), "the socket takes them all at once");
+        for id in 0..1000 {
+            outbox.flush(&ours).unwrap();
+            let received = theirs.recv().unwrap().unwrap();
+            assert_eq!(received.message, event(id));
+            assert_eq!(received.fds.len() as u64, id % 3);
+        }
+    }
 
     #[test]
     fn an_answer_larger_than_a_message_becomes_a_refusal_and_not_the_end() {

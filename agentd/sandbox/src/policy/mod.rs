@@ -15,6 +15,7 @@ mod limits;
 mod refusal;
 mod report;
 mod resolve;
+mod words;
 mod workspace;
 
 #[cfg(test)]
