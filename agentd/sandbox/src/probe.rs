@@ -15,7 +15,7 @@ use nix::{
 };
 
 use crate::{
-    launch::{self, Failure, Report, Resources},
+    launch::{self, Failure, RECORD, Record, Report, Resources, Stdio},
     plan::Plan,
     policy::{
         Exposure, FsPolicy, FsRule, Identity, Limits, NetMode, Policy, Program, RuleRef,
@@ -179,8 +179,10 @@ fn trial(tier: Tier, landlock_abi: u32) -> Result<(), String> {
             .map_err(|error| format!("/dev/null: {error}"))
     };
     let resources = Resources {
-        stdio: [null()?, null()?, null()?],
+        stdio: Stdio::Pipes([null()?, null()?, null()?]),
         script: None,
+        state: None,
+        fallback_cwd: None,
         id_map: None,
         namespaces: None,
     };
@@ -206,10 +208,13 @@ fn watch(child: &launch::Child, plan: &Plan) -> Result<(), String> {
         ];
         signals::poll(&mut fds, 100).map_err(|errno| errno.desc().to_owned())?;
         let mut bytes = [0; 64];
-        if let Ok(count) = files::read(child.errors.as_fd(), &mut bytes)
-            && let Some(failure) = bytes.get(..count).and_then(Failure::decode)
+        let mut record = [0; RECORD];
+        while let Ok(count) = files::read(child.errors.as_fd(), &mut record)
+            && count > 0
         {
-            return Err(describe(failure, plan));
+            if let Some(Record::Failure(failure)) = record.get(..count).and_then(Record::decode) {
+                return Err(describe(failure, plan));
+            }
         }
         match files::read(child.control.as_fd(), &mut bytes) {
             Ok(0) => return Err("the jail's init died during set-up".to_owned()),
@@ -220,7 +225,7 @@ fn watch(child: &launch::Child, plan: &Plan) -> Result<(), String> {
                         "the program in the jail failed (wait status {status})"
                     ));
                 }
-                Some(Report::Empty { .. }) | None => {}
+                Some(Report::Empty { .. } | Report::Terminal) | None => {}
             },
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(errno) => return Err(errno.desc().to_owned()),

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{DEFAULT, Verdict};
 use crate::{
-    plan::{EMPTY_DIR, EMPTY_FILE, SCRIPT},
+    plan::{EMPTY_DIR, EMPTY_FILE, PRELUDE, SCRIPT},
     policy::{Exposure, FsRule, Layer, PathAccess, Policy, Tier},
 };
 
@@ -158,7 +158,7 @@ fn own_root(
 
 /// The script of the command and the empty things behind masks.
 fn is_made_by_jail(path: &Path) -> bool {
-    ["/run", SCRIPT, EMPTY_DIR, EMPTY_FILE]
+    ["/run", SCRIPT, PRELUDE, EMPTY_DIR, EMPTY_FILE]
         .iter()
         .any(|made| path == Path::new(made))
 }

@@ -6,22 +6,24 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::{
     failure::{Failure, Stage},
     leader,
-    prepare::PreparedJail,
+    message::Report,
+    prepare::{PreparedJail, Stdio},
     reaper, root,
 };
 use crate::{
     policy::Tier,
     sys::{
-        caps, exec, files,
+        caps, exec,
+        files::{self, Resolve},
         fork::{self, ForkedProcess},
-        ids, net, signals,
+        ids, net, signals, socket, terminal,
     },
 };
 
 const FAILED: i32 = 125;
 
-/// Runs the jail. `errors` carries one [`Failure`] if something goes wrong, and closes when the command
-/// has been executed.
+/// Runs the jail. `errors` carries records (see [`super::failure`]) and closes when the command has been
+/// executed, or when it never will be.
 pub(super) fn enter(jail: &PreparedJail, errors: &OwnedFd, proof: &ForkedProcess) -> ! {
     match set_up(jail, errors, proof) {
         Ok((leader, signals)) => reaper::run(jail, (leader, &signals)),
@@ -67,6 +69,8 @@ fn set_up(
         nix::sys::stat::umask(nix::sys::stat::Mode::empty());
         root::build(jail)?;
     }
+    // ORDER: the terminal is made where the command will see it, and while its owner can still be set.
+    let slave = own_terminal(jail).map_err(Failure::at(Stage::Terminal))?;
     give_up_privilege(jail)?;
     let children = signals::bit(libc::SIGCHLD);
     let failed = Failure::at(Stage::Fork);
@@ -75,9 +79,35 @@ fn set_up(
     let signals = signals::signalfd(children).map_err(&failed)?;
     let pid = fork::fork_again(proof).map_err(&failed)?;
     if pid == 0 {
-        leader::run(jail, errors);
+        leader::run(jail, slave.as_ref(), errors);
     }
     Ok((pid, signals))
+}
+
+/// Makes the terminal among the jail's own, if there is to be one. Its master goes to the launcher at once:
+/// this process keeps neither side.
+fn own_terminal(jail: &PreparedJail) -> Result<Option<OwnedFd>, nix::errno::Errno> {
+    let size = match &jail.resources.stdio {
+        Stdio::Pipes(_) | Stdio::HostTerminal(_) => return Ok(None),
+        Stdio::Terminal(size) => *size,
+    };
+    let master = files::open(
+        None,
+        c"/dev/pts/ptmx",
+        terminal::OPEN_FLAGS,
+        Resolve::NoSymlinks,
+    )?;
+    let slave = terminal::open_peer(master.as_fd())?;
+    terminal::set_size(master.as_fd(), size)?;
+    if let Some((uid, gid)) = jail.switch_to {
+        nix::unistd::fchown(slave.as_fd(), Some(uid.into()), Some(gid.into()))?;
+    }
+    socket::send_with_fds(
+        jail.init_end.as_fd(),
+        &Report::Terminal.encode(),
+        &[master.as_fd()],
+    )?;
+    Ok(Some(slave))
 }
 
 /// Maps the one user that this process is; nobody else exists in the namespace.

@@ -1,4 +1,6 @@
-//! How a failed set-up crosses the fork: a stage, an index and an errno, in eight bytes.
+//! What a new process says before it becomes the command, in records of eight bytes: a failed step (a
+//! stage, an index and an errno), or a notice. The end of the pipe after [`Notice::Executing`] and no
+//! failure means that the program was executed; the end without that notice, that it was not.
 
 use nix::errno::Errno;
 
@@ -32,6 +34,8 @@ pub(crate) enum Stage {
     Fork,
     /// Making a session of its own.
     Session,
+    /// Making the terminal, or making it the controlling one.
+    Terminal,
     /// Setting standard input, output and error.
     Stdio,
     /// Entering the working directory.
@@ -47,7 +51,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::UserNamespace,
         Self::EnterSession,
         Self::SessionRoom,
@@ -61,6 +65,7 @@ impl Stage {
         Self::Attributes,
         Self::Fork,
         Self::Session,
+        Self::Terminal,
         Self::Stdio,
         Self::Cwd,
         Self::Rlimit,
@@ -85,6 +90,7 @@ impl Stage {
             Self::Attributes => "attributes",
             Self::Fork => "fork",
             Self::Session => "session",
+            Self::Terminal => "terminal",
             Self::Stdio => "stdio",
             Self::Cwd => "cwd",
             Self::Rlimit => "rlimit",
@@ -106,7 +112,46 @@ pub(crate) struct Failure {
     pub(crate) errno: Errno,
 }
 
-/// Bytes of an encoded failure.
+/// Something that is no failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Notice {
+    /// Every layer is applied; the next call is `execve`.
+    Executing = 0x81,
+    /// The working directory could not be entered; it is the one to fall back to.
+    CwdFellBack,
+}
+
+impl Notice {
+    const ALL: [Self; 2] = [Self::Executing, Self::CwdFellBack];
+
+    pub(super) fn encode(self) -> [u8; ENCODED] {
+        [self as u8, 0, 0, 0, 0, 0, 0, 0]
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A step failed.
+    Failure(Failure),
+    /// Something else.
+    Notice(Notice),
+}
+
+impl Record {
+    /// Decodes what a child wrote; `None` for anything else.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let notice = Notice::ALL
+            .into_iter()
+            .find(|known| known.encode() == bytes);
+        notice
+            .map(Self::Notice)
+            .or_else(|| Failure::decode(bytes).map(Self::Failure))
+    }
+}
+
+/// Bytes of an encoded record.
 pub(crate) const ENCODED: usize = 8;
 
 impl Failure {
@@ -133,8 +178,7 @@ impl Failure {
         [self.stage as u8, 0, i0, i1, e0, e1, e2, e3]
     }
 
-    /// Decodes what a child wrote; `None` for anything else.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let [stage, 0, i0, i1, e0, e1, e2, e3] = *bytes else {
             return None;
         };
@@ -158,20 +202,35 @@ mod tests {
                 index: 515,
                 errno: Errno::EACCES,
             };
-            assert_eq!(Failure::decode(&failure.encode()), Some(failure));
+            assert_eq!(
+                Record::decode(&failure.encode()),
+                Some(Record::Failure(failure))
+            );
         }
     }
 
     #[test]
-    fn anything_else_is_no_failure() {
+    fn every_notice_survives_the_crossing() {
+        for notice in Notice::ALL {
+            assert_eq!(
+                Record::decode(&notice.encode()),
+                Some(Record::Notice(notice))
+            );
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_record() {
         for bytes in [
             &[][..],
             &[0; 8],
             &[255; 8],
             &[1, 0, 0],
             &[1, 1, 0, 0, 0, 0, 0, 0],
+            &[0x81, 0, 0, 0, 0, 0, 0, 1],
+            &[0x83, 0, 0, 0, 0, 0, 0, 0],
         ] {
-            assert_eq!(Failure::decode(bytes), None, "{bytes:?}");
+            assert_eq!(Record::decode(bytes), None, "{bytes:?}");
         }
     }
 }

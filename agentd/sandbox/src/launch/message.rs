@@ -1,26 +1,68 @@
 //! What the launcher and a jail's init say to each other, in fixed-size datagrams.
 
+use crate::monitor::SignalScope;
+
 /// Launcher to init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Command {
-    /// TERM to every process of the jail.
-    Terminate = b'T',
     /// KILL to every process, then report and end.
-    Kill = b'K',
+    Kill,
+    /// A signal.
+    Signal {
+        /// Number, 1 to 64.
+        signal: u8,
+        /// Whom it reaches.
+        scope: SignalScope,
+    },
 }
 
+/// Bytes of an encoded command.
+pub(super) const COMMAND: usize = 2;
+
 impl Command {
-    pub(super) fn decode(byte: u8) -> Option<Self> {
-        [Self::Terminate, Self::Kill]
-            .into_iter()
-            .find(|known| *known as u8 == byte)
+    /// TERM to every process of the jail.
+    pub(crate) const TERMINATE: Self = Self::Signal {
+        signal: 15,
+        scope: SignalScope::Tree,
+    };
+
+    pub(crate) fn encode(self) -> [u8; COMMAND] {
+        match self {
+            Self::Kill => [b'K', 0],
+            Self::Signal { signal, scope } => {
+                let kind = match scope {
+                    SignalScope::Tree => b'T',
+                    SignalScope::Group => b'G',
+                    SignalScope::Leader => b'L',
+                };
+                [kind, signal]
+            }
+        }
+    }
+
+    /// Decodes what the launcher wrote; `None` for anything else.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let [kind, signal] = *bytes else {
+            return None;
+        };
+        let scope = match kind {
+            b'K' if signal == 0 => return Some(Self::Kill),
+            b'T' => SignalScope::Tree,
+            b'G' => SignalScope::Group,
+            b'L' => SignalScope::Leader,
+            _ => return None,
+        };
+        (1..=64)
+            .contains(&signal)
+            .then_some(Self::Signal { signal, scope })
     }
 }
 
 /// Init to launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
+    /// The terminal's master comes beside this message.
+    Terminal,
     /// The leader has ended with this raw wait status.
     LeaderExited {
         /// Raw wait status.
@@ -46,6 +88,7 @@ impl Report {
     pub(super) fn encode(self) -> [u8; ENCODED] {
         let mut bytes = [0; ENCODED];
         let (kind, word, longs) = match self {
+            Self::Terminal => (3, [0; 4], [0; 3]),
             Self::LeaderExited { status } => (1, status.to_le_bytes(), [0; 3]),
             Self::Empty {
                 leftover,
@@ -85,6 +128,7 @@ impl Report {
                 system_us,
                 max_rss_bytes,
             }),
+            3 => Some(Self::Terminal),
             _ => None,
         }
     }
@@ -97,6 +141,7 @@ mod tests {
     #[test]
     fn reports_survive_the_crossing() {
         let reports = [
+            Report::Terminal,
             Report::LeaderExited { status: -3 },
             Report::Empty {
                 leftover: 7,
@@ -110,5 +155,28 @@ mod tests {
         }
         assert_eq!(Report::decode(&[9; ENCODED]), None);
         assert_eq!(Report::decode(&[1; 4]), None);
+    }
+
+    #[test]
+    fn commands_survive_the_crossing_and_nothing_else_is_one() {
+        let mut commands = vec![Command::Kill, Command::TERMINATE];
+        for scope in [SignalScope::Tree, SignalScope::Group, SignalScope::Leader] {
+            commands.extend([1, 9, 64].map(|signal| Command::Signal { signal, scope }));
+        }
+        for command in commands {
+            assert_eq!(Command::decode(&command.encode()), Some(command));
+        }
+        for bytes in [
+            &b""[..],
+            b"K",
+            b"KK",
+            b"T\0",
+            b"T\x41",
+            b"L\0",
+            b"X\x09",
+            b"T\x0f\0",
+        ] {
+            assert_eq!(Command::decode(bytes), None, "{bytes:?}");
+        }
     }
 }

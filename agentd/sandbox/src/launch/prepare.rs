@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CString, NulError, OsStr},
-    io,
+    io::{self, Write},
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -17,7 +17,7 @@ use nix::{
 };
 use thiserror::Error;
 
-use super::{anchor::Namespaces, root::PreparedStep, ruleset, ruleset::RulesetFailure};
+use super::{anchor::Namespaces, prelude, root::PreparedStep, ruleset, ruleset::RulesetFailure};
 use crate::{
     plan::{LandlockPlan, Plan, Rlimit},
     policy::{Layer, NetMode, Policy, Program, Tier},
@@ -29,13 +29,28 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Resources {
     /// Standard input, output and error.
-    pub(crate) stdio: [OwnedFd; 3],
+    pub(crate) stdio: Stdio,
     /// The script, when the program is one.
     pub(crate) script: Option<OwnedFd>,
+    /// Where a script reports its state, if it is asked to.
+    pub(crate) state: Option<OwnedFd>,
+    /// Where to start when the policy's working directory cannot be entered; `None` to fail then.
+    pub(crate) fallback_cwd: Option<PathBuf>,
     /// Namespace that maps the workspace's ids, when the plan has a mapping.
     pub(crate) id_map: Option<Rc<OwnedFd>>,
     /// Namespaces of the session that the jail is made in.
     pub(crate) namespaces: Option<Rc<Namespaces>>,
+}
+
+/// What a command's standard input, output and error are.
+#[derive(Debug)]
+pub(crate) enum Stdio {
+    /// Three descriptors, in this order.
+    Pipes([OwnedFd; 3]),
+    /// A terminal that the jail makes among its own, of this many columns and rows.
+    Terminal((u16, u16)),
+    /// A terminal of the host, where a jail has none of its own: the side for the command.
+    HostTerminal(OwnedFd),
 }
 
 /// Why a plan could not be prepared. Nothing ran.
@@ -50,7 +65,7 @@ pub(crate) enum PrepareError {
     /// A system call.
     #[error("{0}")]
     System(#[from] Errno),
-    /// The script could not be placed.
+    /// The script, or what runs before it, could not be placed.
     #[error("the script could not be written to {}", path.display())]
     Script {
         /// Where.
@@ -88,6 +103,7 @@ pub(crate) struct PreparedJail {
     pub(super) hostname: Vec<u8>,
     pub(super) umask: u32,
     pub(super) cwd: CString,
+    pub(super) fallback_cwd: Option<CString>,
     pub(super) programs: Vec<CString>,
     pub(super) argv: CStringArray,
     pub(super) envp: CStringArray,
@@ -98,23 +114,35 @@ pub(crate) struct PreparedJail {
     pub(super) launcher_end: OwnedFd,
 }
 
-/// Prepares a plan. On the nested tier this also writes the script into the private directory.
+/// Prepares a plan. On the nested tier this also writes the script, and what runs before it, into the private
+/// directory.
 pub(crate) fn prepare(
     policy: &Policy,
     plan: &Plan,
     program: &Program,
-    resources: Resources,
+    mut resources: Resources,
 ) -> Result<PreparedJail, PrepareError> {
+    if !prelude::can_report(policy, program) {
+        // Nobody holds the other end then, and whoever waits for the report learns that there is none.
+        resources.state = None;
+    }
+    let bash_env = resources.state.as_ref().map(|_state| prelude_path(policy));
     let (programs, argv) = command(policy, program)?;
     if policy.tier == Tier::Nested
         && let Some(script) = &resources.script
     {
         place_script(script, &nested_script(policy))?;
+        if let Some(path) = &bash_env {
+            place_prelude(path)?;
+        }
     }
+    let bash_env = bash_env.map(|path| format!("BASH_ENV={}", path.display()));
     let env = policy
         .env
         .iter()
-        .map(|(name, value)| CString::new(format!("{name}={value}")));
+        .map(|(name, value)| format!("{name}={value}"))
+        .chain(bash_env)
+        .map(CString::new);
     let (launcher_end, init_end) = socket::seqpacket_pair()?;
     socket::set_nonblocking(launcher_end.as_fd())?;
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
@@ -141,6 +169,7 @@ pub(crate) fn prepare(
         hostname: plan.hostname.clone().into_bytes(),
         umask: plan.umask,
         cwd: c_path(&policy.cwd)?,
+        fallback_cwd: resources.fallback_cwd.as_deref().map(c_path).transpose()?,
         programs,
         argv: CStringArray::new(argv),
         envp: CStringArray::new(env.collect::<Result<_, _>>()?),
@@ -234,6 +263,22 @@ fn nested_script(policy: &Policy) -> PathBuf {
         Some(dirs) => dirs.script.clone(),
         None => policy.tmp.join("script"),
     }
+}
+
+/// Where bash finds the prelude.
+fn prelude_path(policy: &Policy) -> PathBuf {
+    match policy.tier {
+        Tier::Nested => prelude::beside(&nested_script(policy)),
+        Tier::Rootless | Tier::HostRoot => PathBuf::from(crate::plan::PRELUDE),
+    }
+}
+
+fn place_prelude(path: &Path) -> Result<(), PrepareError> {
+    let write = || std::fs::File::create_new(path)?.write_all(prelude::TEXT);
+    write().map_err(|source| PrepareError::Script {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn place_script(script: &OwnedFd, path: &Path) -> Result<(), PrepareError> {

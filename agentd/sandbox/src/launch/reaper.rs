@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::{
-    message::{Command, Report},
+    message::{self, Command, Report},
     prepare::PreparedJail,
     sweep,
 };
 use crate::{
+    monitor::SignalScope,
     policy::Tier,
     sys::{exec, files, signals, socket, wait},
 };
@@ -121,15 +122,38 @@ impl State<'_> {
         exec::exit_now(0)
     }
 
+    /// A process that is stopped cannot act on TERM: it is continued as well.
+    fn signal(&self, signal: libc::c_int, scope: SignalScope) {
+        self.signal_scope(signal, scope);
+        if signal == libc::SIGTERM {
+            self.signal_scope(libc::SIGCONT, scope);
+        }
+    }
+
+    fn signal_scope(&self, signal: libc::c_int, scope: SignalScope) {
+        // ORDER: reaping frees the leader's pid, and so the name of its group, for somebody else; from
+        // then on neither is signalled. Nobody but this thread reaps it.
+        let target = match scope {
+            SignalScope::Tree => return self.signal_all(signal),
+            SignalScope::Group | SignalScope::Leader if self.leader_gone => return,
+            // The leader made a session, and so a group, of its own.
+            SignalScope::Group => self.leader.saturating_neg(),
+            SignalScope::Leader => self.leader,
+        };
+        // ESRCH only says that it has not come so far, or has ended.
+        wait::signal_pid(target, signal).unwrap_or_default();
+    }
+
     fn signal_all(&self, signal: libc::c_int) {
         if self.jail.tier > Tier::Nested {
             // Every process of the namespace but init. ESRCH only says that there is none.
             wait::signal_pid(-1, signal).unwrap_or_default();
         } else {
-            if !self.leader_gone {
-                wait::signal_pid(self.leader, signal).unwrap_or_default();
+            let leader = if self.leader_gone { 0 } else { self.leader };
+            if leader > 0 {
+                wait::signal_pid(leader, signal).unwrap_or_default();
             }
-            sweep::signal_descendants(signal);
+            sweep::signal_descendants(signal, leader);
         }
     }
 
@@ -150,15 +174,21 @@ impl State<'_> {
     }
 
     fn obey(&mut self) {
-        let mut byte = [0; 1];
-        match files::read(self.jail.init_end.as_fd(), &mut byte) {
-            Ok(1) => match Command::decode(byte[0]) {
-                Some(Command::Terminate) => self.signal_all(libc::SIGTERM),
+        let mut bytes = [0; message::COMMAND];
+        match files::read(self.jail.init_end.as_fd(), &mut bytes) {
+            // The launcher is gone: everything ends.
+            Ok(0) => {
+                self.alone = true;
+                self.killing = true;
+            }
+            Ok(count) => match bytes.get(..count).and_then(Command::decode) {
+                Some(Command::Signal { signal, scope }) => {
+                    self.signal(libc::c_int::from(signal), scope);
+                }
                 Some(Command::Kill) | None => self.killing = true,
             },
             Err(Errno::EINTR) => {}
-            // The launcher is gone: everything ends.
-            Ok(_) | Err(_) => {
+            Err(_) => {
                 self.alone = true;
                 self.killing = true;
             }

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 
 use super::{
     failure::{Failure, Stage},
+    prelude,
     prepare::{PreparedJail, c_path, c_relative},
 };
 use crate::{
@@ -66,6 +67,7 @@ enum Action {
     Proc,
     Devpts,
     Script,
+    Prelude,
 }
 
 /// Whether a bound tree's ids are mapped.
@@ -147,6 +149,7 @@ impl PreparedStep {
             MountStep::Proc(path) => (path, Action::Proc),
             MountStep::Devpts(path) => (path, Action::Devpts),
             MountStep::Script(path) => (path, Action::Script),
+            MountStep::Prelude(path) => (path, Action::Prelude),
         };
         Ok(Self {
             place: c_relative(path)?,
@@ -280,6 +283,13 @@ fn take(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Resul
             Some(script) => {
                 let file = make_file(root, &step.place)?;
                 files::copy(script.as_fd(), file.as_fd())
+            }
+            None => Ok(()),
+        },
+        Action::Prelude => match &jail.resources.state {
+            Some(_) => {
+                let file = make_file(root, &step.place)?;
+                files::write_once(file.as_fd(), prelude::TEXT)
             }
             None => Ok(()),
         },

@@ -12,12 +12,13 @@ use crate::sys::{files, wait};
 const DEPTH: u8 = 6;
 const LIST_BYTES: usize = 4096;
 
-/// Signals every descendant that can be found. Parents first: a killed one cannot fork any more.
-pub(super) fn signal_descendants(signal: libc::c_int) {
-    signal_children(nix::unistd::getpid().as_raw(), signal, DEPTH);
+/// Signals every descendant that can be found but `done`, which got the signal already (0: none).
+/// Parents first: a killed one cannot fork any more.
+pub(super) fn signal_descendants(signal: libc::c_int, done: libc::pid_t) {
+    signal_children(nix::unistd::getpid().as_raw(), (signal, done), DEPTH);
 }
 
-fn signal_children(parent: libc::pid_t, signal: libc::c_int, depth: u8) {
+fn signal_children(parent: libc::pid_t, what: (libc::c_int, libc::pid_t), depth: u8) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
@@ -42,9 +43,12 @@ fn signal_children(parent: libc::pid_t, signal: libc::c_int, depth: u8) {
         .split(|byte| *byte == b' ')
     {
         if let Some(pid) = parse(pid) {
-            // ESRCH only says that it has ended by itself.
-            wait::signal_pid(pid, signal).unwrap_or_default();
-            signal_children(pid, signal, depth);
+            let (signal, done) = what;
+            if pid != done {
+                // ESRCH only says that it has ended by itself.
+                wait::signal_pid(pid, signal).unwrap_or_default();
+            }
+            signal_children(pid, what, depth);
         }
     }
 }

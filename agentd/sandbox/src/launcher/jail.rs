@@ -15,11 +15,11 @@ use super::{
     tripwire::Tripwires,
 };
 use crate::{
-    launch::{Child, Command, Failure, Report, Stage},
-    monitor::{JailReport, LeaderStatus, SetupFailure, Usage},
+    launch::{Child, Command, Failure, Notice, RECORD, Record, Report, Stage},
+    monitor::{JailReport, LeaderStatus, SetupFailure, SignalScope, Usage},
     plan::MountStep,
-    policy::{Limits, SessionKey},
-    sys::{files, socket, wait},
+    policy::{Limits, SessionKey, TerminalSize},
+    sys::{files, socket, terminal, wait},
 };
 
 /// What has to be cleaned up when an execution is over.
@@ -37,6 +37,40 @@ pub(crate) struct Leavings {
     pub(crate) tripwires: Tripwires,
 }
 
+/// How far the new processes have come, by what they say on the error pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setup {
+    /// They build the jail.
+    Building,
+    /// `execve` is the next call.
+    Executing,
+    /// The pipe is closed.
+    Over,
+}
+
+/// Where a command starts when its session's directory cannot be entered.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    /// The directory.
+    pub(crate) cwd: PathBuf,
+    /// What a person is told then.
+    pub(crate) note: String,
+}
+
+/// Signals that a client may send.
+const ACCEPTED: [libc::c_int; 10] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGKILL,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTERM,
+    libc::SIGCONT,
+    libc::SIGSTOP,
+    libc::SIGWINCH,
+];
+
 /// A running execution.
 #[derive(Debug)]
 pub(crate) struct Jail {
@@ -45,7 +79,15 @@ pub(crate) struct Jail {
     pub(crate) report: JailReport,
     pub(crate) limits: Limits,
     pub(crate) cwd: PathBuf,
+    pub(crate) fallback: Option<Fallback>,
+    /// Remarks for a person.
+    pub(crate) notes: Vec<String>,
+    /// The master of its terminal, if it has one.
+    pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) setup: Setup,
     pub(crate) failure: Option<Failure>,
+    /// Its init was reaped.
+    pub(crate) gone: bool,
     pub(crate) leavings: Leavings,
     /// The session it is in.
     pub(crate) session: Option<SessionKey>,
@@ -62,48 +104,112 @@ impl Jail {
     pub(crate) fn observe(&mut self, now: Millis) -> Vec<Action> {
         // ORDER: whether it is gone is asked first: what it said before its end is then all there to
         // be read, and is taken before the end.
-        let gone = !matches!(wait::reap(self.child.pid), Ok(None));
+        self.gone = !matches!(wait::reap(self.child.pid), Ok(None));
         let mut actions = Vec::new();
-        if self.life.is_setting_up() {
+        if self.setup != Setup::Over {
             actions.extend(self.observe_setup(now));
         }
         let mut bytes = [0; 64];
-        while let Ok(count) = files::read(self.child.control.as_fd(), &mut bytes) {
+        while let Ok((count, fds)) = socket::recv_with_fds(self.child.control.as_fd(), &mut bytes) {
             if count == 0 {
                 break;
             }
             match bytes.get(..count).and_then(Report::decode) {
-                Some(report) => actions.extend(self.life.step(now, input(report))),
+                Some(Report::Terminal) => self.terminal = fds.into_iter().next(),
+                Some(Report::LeaderExited { status }) => {
+                    let exited = Input::LeaderExited(leader_status(status));
+                    actions.extend(self.life.step(now, exited));
+                }
+                Some(Report::Empty {
+                    leftover,
+                    user_us,
+                    system_us,
+                    max_rss_bytes,
+                }) => {
+                    let usage = Usage {
+                        user_us,
+                        system_us,
+                        max_rss_bytes,
+                        ..Usage::default()
+                    };
+                    let empty = Input::Empty { leftover, usage };
+                    actions.extend(self.life.step(now, empty));
+                }
                 None => complain(format_args!("bug: an init said something unknown")),
             }
         }
-        if gone {
+        if self.gone {
             actions.extend(self.life.step(now, Input::InitGone));
         }
         actions
     }
 
     fn observe_setup(&mut self, now: Millis) -> Vec<Action> {
-        let mut bytes = [0; 64];
-        match files::read(self.child.errors.as_fd(), &mut bytes) {
-            Ok(0) if self.failure.is_none() => self.life.step(now, Input::Executed),
-            Ok(count) => {
-                self.failure = bytes
-                    .get(..count)
-                    .and_then(Failure::decode)
-                    .or(self.failure);
-                self.life.step(now, Input::SetupFailed)
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => Vec::new(),
-            Err(_) => self.life.step(now, Input::SetupFailed),
+        loop {
+            let mut bytes = [0; RECORD];
+            let end = match files::read(self.child.errors.as_fd(), &mut bytes) {
+                Err(Errno::EAGAIN | Errno::EINTR) => return Vec::new(),
+                // Only a program that was executed closes the pipe without a failure after the notice;
+                // whoever was killed before it closes it too.
+                Ok(0) if self.setup == Setup::Executing && self.failure.is_none() => {
+                    Input::Executed
+                }
+                Ok(0) | Err(_) => Input::SetupFailed,
+                Ok(count) => match bytes.get(..count).and_then(Record::decode) {
+                    Some(record) => {
+                        self.note(record);
+                        continue;
+                    }
+                    None => Input::SetupFailed,
+                },
+            };
+            self.setup = Setup::Over;
+            return self.life.step(now, end);
         }
     }
 
-    /// TERM or KILL by init.
+    fn note(&mut self, record: Record) {
+        match record {
+            Record::Failure(failure) => self.failure = Some(failure),
+            Record::Notice(Notice::Executing) => self.setup = Setup::Executing,
+            Record::Notice(Notice::CwdFellBack) => {
+                if let Some(fallback) = self.fallback.take() {
+                    self.cwd = fallback.cwd;
+                    self.notes.push(fallback.note);
+                }
+            }
+        }
+    }
+
+    /// A signal or KILL by init.
     pub(crate) fn command(&self, command: Command) {
         // A broken conversation means that init is gone, which is observed on its own.
-        socket::send_with_fds(self.child.control.as_fd(), &[command as u8], &[])
+        socket::send_with_fds(self.child.control.as_fd(), &command.encode(), &[])
             .unwrap_or_default();
+    }
+
+    /// A client's signal. One that no client may send is ignored, and so is one for a program that is not
+    /// running yet: it would hit what builds the jail.
+    pub(crate) fn signal(&self, signal: i32, scope: SignalScope) {
+        let known = u8::try_from(signal).ok();
+        if let Some(number) = known.filter(|_| ACCEPTED.contains(&signal))
+            && !self.life.is_setting_up()
+        {
+            self.command(Command::Signal {
+                signal: number,
+                scope,
+            });
+        }
+    }
+
+    /// Sets the size of the terminal, if there is one.
+    pub(crate) fn resize(&self, size: TerminalSize) {
+        if let Some(master) = &self.terminal
+            && size.is_possible()
+        {
+            // It only fails for something that is no terminal.
+            terminal::set_size(master.as_fd(), (size.columns, size.rows)).unwrap_or_default();
+        }
     }
 
     /// KILL to init itself.
@@ -118,7 +224,7 @@ impl Jail {
             return SetupFailure {
                 stage: "set-up".to_owned(),
                 errno: Errno::EIO as i32,
-                detail: "the jail's init ended without a word".to_owned(),
+                detail: "the jail was ended while it was being built".to_owned(),
             };
         };
         let detail = if failure.stage == Stage::Mount {
@@ -134,26 +240,6 @@ impl Jail {
             errno: failure.errno as i32,
             detail: format!("{detail}{}", failure.errno.desc()),
         }
-    }
-}
-
-fn input(report: Report) -> Input {
-    match report {
-        Report::LeaderExited { status } => Input::LeaderExited(leader_status(status)),
-        Report::Empty {
-            leftover,
-            user_us,
-            system_us,
-            max_rss_bytes,
-        } => Input::Empty {
-            leftover,
-            usage: Usage {
-                user_us,
-                system_us,
-                max_rss_bytes,
-                ..Usage::default()
-            },
-        },
     }
 }
 

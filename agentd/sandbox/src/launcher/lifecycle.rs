@@ -14,6 +14,9 @@ use crate::monitor::{Cause, LeaderStatus, StopReason, Usage};
 pub(crate) struct Millis(pub(crate) u64);
 
 impl Millis {
+    /// What an addition that is too large for the clock gives; nothing is due then.
+    const NEVER: Self = Self(u64::MAX);
+
     pub(crate) fn after(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(milliseconds))
     }
@@ -92,6 +95,8 @@ pub(crate) struct End {
     pub(crate) leftover: u32,
     /// Resource use.
     pub(crate) usage: Usage,
+    /// The death of init proves that nothing is left.
+    pub(crate) proven: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +169,10 @@ impl Lifecycle {
     /// When `Tick` is due.
     pub(crate) fn deadline(&self) -> Option<Millis> {
         match self.phase {
+            Phase::Running {
+                until: Millis::NEVER,
+            }
+            | Phase::Ended => None,
             Phase::SettingUp { until } | Phase::Running { until } | Phase::Lingering { until } => {
                 Some(until)
             }
@@ -172,7 +181,6 @@ impl Lifecycle {
                 harder_at,
                 give_up_at,
             } => Some(harder_at.min(give_up_at)),
-            Phase::Ended => None,
         }
     }
 
@@ -346,6 +354,8 @@ impl Lifecycle {
             status: self.status,
             leftover: self.leftover,
             usage: self.usage,
+            // On the namespaced tiers only the death of init leads here.
+            proven: self.namespaced,
         })
     }
 }

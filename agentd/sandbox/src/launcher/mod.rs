@@ -4,13 +4,16 @@
 
 mod args;
 mod clock;
+mod descriptors;
 mod facts;
+mod given_up;
 mod jail;
 mod janitor;
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
 mod outbox;
+mod protected;
 mod removal;
 mod server;
 mod session_home;
@@ -30,6 +33,7 @@ use janitor::Janitor;
 use thiserror::Error;
 
 use crate::{
+    launch::{self, STATE_FD},
     monitor::{Channel, ChannelError, Event, Request},
     probe,
     profile::{Catalogue, ProfileError},
@@ -53,6 +57,10 @@ enum LauncherError {
     NotStartedByAgentd(#[source] nix::errno::Errno),
     #[error("a process that cleans up could not be started: {0}")]
     NoJanitor(#[source] nix::errno::Errno),
+    #[error(
+        "descriptor {STATE_FD} cannot be reserved: raise the hard limit of open files to 1024 or more"
+    )]
+    NoStateFd(#[source] nix::errno::Errno),
     #[error("the conversation with agentd broke: {0}")]
     Channel(#[from] ChannelError),
 }
@@ -75,6 +83,7 @@ pub fn main() -> ExitCode {
                 LauncherError::NoTier(_)
                 | LauncherError::NotStartedByAgentd(_)
                 | LauncherError::NoJanitor(_)
+                | LauncherError::NoStateFd(_)
                 | LauncherError::Channel(_) => UNAVAILABLE,
             })
         }
@@ -120,6 +129,8 @@ fn serve((args, channel): (args::Args, Channel<Event, Request>)) -> Result<(), L
         .fold(0, |mask, signal| mask | signals::bit(signal));
     signals::set_mask(mask).map_err(LauncherError::NotStartedByAgentd)?;
     raise_open_files();
+    // ORDER: after the limit was raised, before any descriptor could get that number.
+    launch::reserve_state_fd().map_err(LauncherError::NoStateFd)?;
     let host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));

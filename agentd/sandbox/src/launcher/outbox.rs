@@ -114,6 +114,32 @@ mod tests {
     use crate::explain::Verdict;
 
     #[test]
+    fn descriptors_wait_with_their_event_and_arrive_beside_it_alone() {
+        let (ours, theirs) = Channel::<Event, Request>::pair().unwrap();
+        ours.set_nonblocking().unwrap();
+        theirs.set_nonblocking().unwrap();
+        let mut outbox = Outbox::default();
+        let event = |id| Event::Explained {
+            id,
+            result: Ok(Vec::new()),
+        };
+        for id in 0..1000 {
+            let fds: Vec<OwnedFd> = (0..id % 3)
+                .map(|_| std::fs::File::open("/dev/null").unwrap().into())
+                .collect();
+            outbox.push_with(&event(id), fds);
+        }
+        outbox.flush(&ours).unwrap();
+        assert!(outbox.is_waiting(), "the socket takes them all at once");
+        for id in 0..1000 {
+            outbox.flush(&ours).unwrap();
+            let received = theirs.recv().unwrap().unwrap();
+            assert_eq!(received.message, event(id));
+            assert_eq!(received.fds.len() as u64, id % 3);
+        }
+    }
+
+    #[test]
     fn an_answer_larger_than_a_message_becomes_a_refusal_and_not_the_end() {
         let (ours, theirs) = Channel::<Event, Request>::pair().unwrap();
         let mut outbox = Outbox::default();

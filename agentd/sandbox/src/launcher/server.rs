@@ -9,7 +9,8 @@ use super::{
     args::Args,
     clock::Clock,
     facts::{self, Surroundings},
-    jail::Jail,
+    given_up::GivenUp,
+    jail::{Jail, Setup},
     lifecycle::{Action, Input, Millis},
     outbox::Outbox,
     sessions::{Claim, Sessions},
@@ -44,6 +45,7 @@ pub(crate) struct Server {
     clock: Clock,
     workshop: Workshop,
     jails: BTreeMap<ExecKey, Jail>,
+    given_up: GivenUp,
 }
 
 impl Server {
@@ -65,6 +67,7 @@ impl Server {
                 sessions: Sessions::default(),
             },
             jails: BTreeMap::new(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Server {
             }
             self.observe_jails();
             self.finish_closing();
+            self.given_up.reap();
         };
         self.farewell();
         result
@@ -116,10 +120,11 @@ impl Server {
         for jail in self.jails.values() {
             fds.push(signals::readable(jail.child.control.as_raw_fd()));
             fds.push(signals::readable(jail.child.pidfd.as_raw_fd()));
-            if jail.life.is_setting_up() {
+            if jail.setup != Setup::Over {
                 fds.push(signals::readable(jail.child.errors.as_raw_fd()));
             }
         }
+        fds.extend(self.given_up.watched());
         let now = self.clock.now();
         let deadline = self
             .jails
@@ -172,7 +177,20 @@ impl Server {
                 self.outbox.push(&Event::Explained { id, result });
             }
             Request::Reload => self.reload(),
-            Request::Signal { .. } | Request::Resize { .. } => {}
+            Request::Signal {
+                exec,
+                signal,
+                scope,
+            } => {
+                if let Some(jail) = self.jails.get(&exec) {
+                    jail.signal(signal, scope);
+                }
+            }
+            Request::Resize { exec, size } => {
+                if let Some(jail) = self.jails.get(&exec) {
+                    jail.resize(size);
+                }
+            }
             Request::OpenSession {
                 session,
                 profile,
@@ -319,22 +337,11 @@ impl Server {
                 return;
             };
             match action {
-                Action::AnnounceStart => {
-                    let fds = std::mem::take(&mut jail.started_fds);
-                    let started = Event::Started {
-                        exec,
-                        report: Box::new(jail.report.clone()),
-                        limits: jail.limits,
-                        cwd: jail.cwd.display().to_string(),
-                        notes: Vec::new(),
-                        output_file: jail.output_file.clone(),
-                    };
-                    self.outbox.push_with(&started, fds);
-                }
+                Action::AnnounceStart => self.announce_start(exec),
                 Action::AnnounceLeader(status) => {
                     self.outbox.push(&Event::LeaderExited { exec, status });
                 }
-                Action::Terminate => jail.command(Command::Terminate),
+                Action::Terminate => jail.command(Command::TERMINATE),
                 Action::Kill => jail.command(Command::Kill),
                 Action::KillInit => jail.kill_init(),
                 Action::AnnounceFailure { too_long } => {
@@ -367,17 +374,42 @@ impl Server {
                         usage: end.usage,
                         tripped,
                         hits: Vec::new(),
-                        proven: true,
+                        proven: end.proven,
                     });
                 }
             }
         }
     }
 
-    /// Forgets an execution whose tree is gone and cleans up after it.
+    fn announce_start(&mut self, exec: ExecKey) {
+        let Some(jail) = self.jails.get_mut(&exec) else {
+            return;
+        };
+        let event = Event::Started {
+            exec,
+            report: Box::new(jail.report.clone()),
+            limits: jail.limits,
+            cwd: jail.cwd.display().to_string(),
+            notes: std::mem::take(&mut jail.notes),
+            output_file: jail.output_file.clone(),
+        };
+        // A copy stays here for changes of its size; where none can be made, the original matters more.
+        let kept = jail.terminal.as_ref().and_then(|fd| fd.try_clone().ok());
+        let sent = std::mem::replace(&mut jail.terminal, kept);
+        let mut fds: Vec<OwnedFd> = sent.into_iter().collect();
+        fds.append(&mut jail.started_fds);
+        self.outbox.push_with(&event, fds);
+    }
+
+    /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
     fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
         match self.jails.remove(&exec) {
-            Some(jail) => self.workshop.clean(jail.leavings),
+            Some(jail) => {
+                if !jail.gone {
+                    self.given_up.add(jail.child);
+                }
+                self.workshop.clean(jail.leavings)
+            }
             None => Vec::new(),
         }
     }

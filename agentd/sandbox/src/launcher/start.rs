@@ -1,28 +1,27 @@
 //! From a request to a running jail: facts → policy → plan → preparation → fork.
 
-use std::{
-    fs,
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::fd::OwnedFd, path::PathBuf};
 
 use nix::errno::Errno;
 
 use super::{
+    descriptors::{self, Sorted},
     facts::{self, Reserved, Surroundings},
-    jail::{Jail, Leavings},
+    jail::{Fallback, Jail, Leavings, Setup},
     lifecycle::{Lifecycle, Millis},
+    protected,
     sessions::{Session, Sessions},
     stale,
     tripwire::Tripwires,
     uids::Uids,
 };
 use crate::{
-    launch::{self, IdMaps, PrepareError, Resources},
+    launch::{self, IdMaps, PrepareError, Resources, Stdio},
     monitor::{ExecKey, JailReport, SetupFailure, Tripped},
     plan::Plan,
-    policy::{self, Exposure, Identity, Invocation, Policy, Program, Refusal, Stdin, Tier},
+    policy::{self, Identity, Invocation, Policy, Refusal, Tier},
     profile::Catalogue,
+    sys::terminal,
 };
 
 /// Why nothing was started.
@@ -63,18 +62,30 @@ impl Workshop {
         let kept = self.keep_output(invocation, &mut leavings);
         let launched = kept.and_then(|kept| Ok((self.launch(invocation, &reserved, fds)?, kept)));
         match launched {
-            Ok(((policy, plan, child), kept)) => {
+            Ok((launched, kept)) => {
+                let Launched {
+                    policy,
+                    plan,
+                    child,
+                    terminal,
+                } = launched;
+                let (fallback, notes) = session_directory(invocation, &policy);
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
                 Ok(Jail {
                     life: Lifecycle::new(now, times, policy.tier),
                     report: report(&policy, &plan, self.surroundings.host.landlock_abi),
                     limits: policy.limits,
                     cwd: policy.cwd,
+                    fallback,
+                    notes,
+                    terminal,
                     child,
+                    setup: Setup::Building,
                     failure: None,
                     session: invocation.in_session.as_ref().map(|wanted| wanted.session),
                     output_file: kept.shown,
                     started_fds: kept.fd.into_iter().collect(),
+                    gone: false,
                     leavings: Leavings {
                         tripwires: Tripwires {
                             workspace: policy.workspace,
@@ -118,7 +129,9 @@ impl Workshop {
         }
         if let Some(script) = leavings.script {
             // It goes with the session at the latest.
-            fs::remove_file(script).unwrap_or_default();
+            for file in [launch::prelude_beside(&script), script] {
+                fs::remove_file(file).unwrap_or_default();
+            }
         }
         if let Some(uid) = leavings.uid {
             self.uids.give_back(uid);
@@ -192,27 +205,92 @@ impl Workshop {
         invocation: &Invocation,
         reserved: &Reserved,
         fds: Vec<OwnedFd>,
-    ) -> Result<(Policy, Plan, launch::Child), NotStarted> {
+    ) -> Result<Launched, NotStarted> {
         let policy = self.resolve(invocation, reserved)?;
         let survey = launch::survey(&policy, self.surroundings.host.landlock_abi);
-        check_protected(&policy)?;
+        protected::check(&policy)?;
         let plan = Plan::compile(&policy, &survey);
         let id_map = match plan.idmap {
             Some(map) => Some(self.id_maps.get(map).map_err(|errno| at("id-map", errno))?),
             None => None,
         };
-        let (stdio, script) = sort_fds(invocation, fds)?;
+        let Sorted {
+            pipes,
+            script,
+            state,
+        } = descriptors::sort(invocation, fds)?;
+        let (stdio, terminal) = stdio(policy.tier, pipes)?;
+        let (fallback, _) = session_directory(invocation, &policy);
         let resources = Resources {
             stdio,
             script,
+            state,
+            fallback_cwd: fallback.map(|fallback| fallback.cwd),
             id_map,
             namespaces: self.sessions.of(invocation)?.and_then(Session::namespaces),
         };
         let jail = launch::prepare(&policy, &plan, &invocation.program, resources)
             .map_err(|error| unprepared(&error))?;
         let child = launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))?;
-        Ok((policy, plan, child))
+        Ok(Launched {
+            policy,
+            plan,
+            child,
+            terminal,
+        })
     }
+}
+
+/// A command whose init was forked.
+struct Launched {
+    policy: Policy,
+    plan: Plan,
+    child: launch::Child,
+    /// The master of a terminal of the host.
+    terminal: Option<OwnedFd>,
+}
+
+/// Where to start when the directory that the session carries cannot be entered, and what there is to say
+/// already, since the policy does not permit it.
+fn session_directory(invocation: &Invocation, policy: &Policy) -> (Option<Fallback>, Vec<String>) {
+    let carried = invocation
+        .in_session
+        .as_ref()
+        .and_then(|session| session.carried.cwd.as_ref())
+        .filter(|_| invocation.cwd.is_none());
+    let Some(directory) = carried else {
+        return (None, Vec::new());
+    };
+    let note = |what: &str| {
+        let directory = directory.display();
+        format!("the session's directory {directory} {what}; started in the workspace")
+    };
+    if *directory != policy.cwd {
+        let what = format!(
+            "is outside what profile '{}' lets a command read",
+            policy.profile
+        );
+        return (None, vec![note(&what)]);
+    }
+    let fallback = Fallback {
+        cwd: policy.workspace.clone(),
+        note: note("is gone"),
+    };
+    (Some(fallback), Vec::new())
+}
+
+/// What the command gets for its standard descriptors, and the master of its terminal where that is made
+/// here: a jail without a root of its own has no terminals of its own either.
+fn stdio(tier: Tier, pipes: descriptors::Pipes) -> Result<(Stdio, Option<OwnedFd>), NotStarted> {
+    let size = match pipes {
+        descriptors::Pipes::Given(pipes) => return Ok((Stdio::Pipes(pipes), None)),
+        descriptors::Pipes::Terminal(size) => (size.columns, size.rows),
+    };
+    if tier > Tier::Nested {
+        return Ok((Stdio::Terminal(size), None));
+    }
+    let (master, slave) = terminal::open_host(size).map_err(|errno| at("terminal", errno))?;
+    Ok((Stdio::HostTerminal(slave), Some(master)))
 }
 
 pub(super) fn at(stage: &str, errno: Errno) -> NotStarted {
@@ -247,71 +325,6 @@ fn unprepared(error: &PrepareError) -> NotStarted {
         errno: errno as i32,
         detail,
     })
-}
-
-/// A mount cannot protect a name that is a link, or that is reached through one: what is behind it stays
-/// writable under its other name.
-fn check_protected(policy: &Policy) -> Result<(), Refusal> {
-    if policy.tier == Tier::Nested {
-        // Nothing that exists is protected there, and the result says so.
-        return Ok(());
-    }
-    let is_link =
-        |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink());
-    let protected = policy.fs.rules.iter().filter(|rule| {
-        matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
-            && rule.path.starts_with(&policy.workspace)
-    });
-    for rule in protected {
-        let mut parts = rule
-            .path
-            .ancestors()
-            .take_while(|part| **part != *policy.workspace);
-        if let Some(link) = parts.find(|part| is_link(part)) {
-            return Err(Refusal::BadWorkspace {
-                path: policy.workspace.clone(),
-                reason: format!(
-                    "{} is protected by {}, but {} is a symbolic link, which cannot be protected: \
-                     replace it by what it points to",
-                    rule.path.display(),
-                    rule.rule,
-                    link.display()
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-type Sorted = ([OwnedFd; 3], Option<OwnedFd>);
-
-/// Sorts the descriptors of a request (see `SpawnFds`).
-fn sort_fds(invocation: &Invocation, fds: Vec<OwnedFd>) -> Result<Sorted, NotStarted> {
-    let missing = || NotStarted::Refused(Refusal::Malformed("descriptors are missing".to_owned()));
-    let mut fds = fds.into_iter();
-    let stdout = fds.next().ok_or_else(missing)?;
-    let stderr = fds.next().ok_or_else(missing)?;
-    let script = match invocation.program {
-        Program::Script => Some(fds.next().ok_or_else(missing)?),
-        Program::Argv(_) => None,
-    };
-    let stdin = match invocation.stdin {
-        Stdin::Pipe => fds.next().ok_or_else(missing)?,
-        Stdin::Null => fs::File::open("/dev/null")
-            .map_err(|error| {
-                at(
-                    "stdio",
-                    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)),
-                )
-            })?
-            .into(),
-    };
-    if fds.next().is_some() {
-        return Err(NotStarted::Refused(Refusal::Malformed(
-            "too many descriptors".to_owned(),
-        )));
-    }
-    Ok(([stdin, stdout, stderr], script))
 }
 
 fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {

@@ -9,7 +9,7 @@ use crate::policy::{Exposure, NetMode, OUTPUT_DIR, Policy, Tier};
 
 use super::{
     Kind, Survey,
-    mounts::{SCRIPT, made_by_jail},
+    mounts::{PRELUDE, SCRIPT, made_by_jail},
 };
 
 /// What a rule grants; a set.
@@ -118,6 +118,10 @@ fn inside(policy: &Policy, from_rules: Vec<PathRule>) -> Vec<PathRule> {
         },
         PathRule {
             path: SCRIPT.into(),
+            rights: Rights::READ,
+        },
+        PathRule {
+            path: PRELUDE.into(),
             rights: Rights::READ,
         },
         PathRule {

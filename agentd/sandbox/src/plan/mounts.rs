@@ -81,11 +81,16 @@ pub enum MountStep {
     Devpts(PathBuf),
     /// Copies the script to this path.
     Script(PathBuf),
+    /// Puts what bash runs before the script there, when the command reports its state.
+    Prelude(PathBuf),
 }
 
 /// Where the script of a command is, on tiers with a root of its own. Read-only, and part of what bash
 /// prints before its own errors.
 pub const SCRIPT: &str = "/run/script";
+
+/// Where bash finds what it runs before a script that reports its state, on the same tiers.
+pub const PRELUDE: &str = "/run/prelude";
 
 /// Directory and file behind every mask.
 pub const EMPTY_DIR: &str = "/run/empty";
@@ -199,6 +204,7 @@ impl Builder {
         self.steps.push(MountStep::Dir(EMPTY_DIR.into()));
         self.steps.push(MountStep::File(EMPTY_FILE.into()));
         self.steps.push(MountStep::Script(SCRIPT.into()));
+        self.steps.push(MountStep::Prelude(PRELUDE.into()));
         self.own_dir(Path::new("/dev"));
         for device in DEVICES {
             self.steps.push(MountStep::File(device.into()));

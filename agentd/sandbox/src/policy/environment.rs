@@ -1,13 +1,21 @@
-//! The environment of a command: empty, then the profile's `set`, then what it passes, then what the
-//! request removes and adds. Some names never reach a command in any of these ways.
+//! The environment of a command: empty, then the profile's `set`, then what it passes, then what the session
+//! carries, then what the request removes and adds. Some names never reach a command in any of these ways.
 
 use std::collections::BTreeMap;
 
-use super::{EnvPolicy, HostFacts, Invocation, Refusal};
+use super::{Carried, EnvPolicy, HostFacts, Invocation, Refusal};
 use crate::profile::{Variables, fill_value};
 
 /// Largest environment that a request may add, in bytes.
 const LARGEST_REQUEST: usize = 64 * 1024;
+
+/// The kind of terminal that a command on one is told.
+const TERMINAL: &str = "xterm-256color";
+/// What commands are told without one and with one: no choice of theirs, so nothing to carry on.
+const KINDS: [&str; 2] = ["dumb", TERMINAL];
+/// Names that are decided anew for each command, by the jail or by its shell: where private files go
+/// differs between commands of a session, and a shell counts and places itself.
+const DECIDED: [&str; 5] = ["TMPDIR", "PWD", "SHLVL", "_", "POSIXLY_CORRECT"];
 
 /// Names that change how the shell or the loader of *every* program start: a command under the profile
 /// would not be what its text says.
@@ -103,6 +111,15 @@ pub(super) fn build(
             env.insert(name.clone(), value.clone());
         }
     }
+    if let Some(session) = &invocation.in_session {
+        carry(rules, &session.carried, &mut env);
+    }
+    if invocation.terminal.is_some() {
+        env.insert("TERM".to_owned(), TERMINAL.to_owned());
+        if let Some(chosen) = carried_terminal(rules, invocation) {
+            env.insert("TERM".to_owned(), chosen.clone());
+        }
+    }
     for name in &invocation.env_unset {
         check_request(rules, name)?;
         env.remove(name);
@@ -127,6 +144,50 @@ pub(super) fn build(
         ));
     }
     Ok(env)
+}
+
+/// What earlier commands of the session exported and unset. Whatever a request could not set or remove is
+/// left out, and so is what the jail decides anew for each command.
+fn carry(rules: &EnvPolicy, carried: &Carried, env: &mut BTreeMap<String, String>) {
+    let permitted = |name: &str| {
+        check_request(rules, name).is_ok()
+            && never_allowed(name).is_none()
+            && !DECIDED.contains(&name)
+    };
+    for name in carried.env_unset.iter().filter(|name| permitted(name)) {
+        env.remove(name);
+    }
+    let mut left = LARGEST_REQUEST;
+    for (name, value) in &carried.env_set {
+        let size = name.len().saturating_add(value.len());
+        let decided = name == "TERM" && KINDS.contains(&value.as_str())
+            || rules
+                .set
+                .get(name)
+                .is_some_and(|template| was_private(template, value));
+        if permitted(name) && !decided && !value.contains('\0') && size <= left {
+            left = left.saturating_sub(size);
+            env.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Whether a value is what the profile says of a variable below the private directory of some command.
+fn was_private(template: &str, value: &str) -> bool {
+    template
+        .split_once("${tmp}")
+        .is_some_and(|(before, after)| value.starts_with(before) && value.ends_with(after))
+}
+
+/// The kind of terminal that an earlier command chose.
+fn carried_terminal<'request>(
+    rules: &EnvPolicy,
+    invocation: &'request Invocation,
+) -> Option<&'request String> {
+    let carried = &invocation.in_session.as_ref()?.carried;
+    let chosen = carried.env_set.get("TERM")?;
+    let permitted = check_request(rules, "TERM").is_ok() && !chosen.contains('\0');
+    (permitted && !KINDS.contains(&chosen.as_str())).then_some(chosen)
 }
 
 /// What holds for setting and for removing alike.

@@ -21,7 +21,7 @@ pub enum Program {
     /// A bash script; its bytes come as a file descriptor beside the request.
     Script,
     /// A program and its arguments, each free of NUL bytes.
-    Argv(Vec<Vec<u8>>),
+    Argv(#[serde(with = "super::words")] Vec<Vec<u8>>),
 }
 
 /// What the command reads from.
@@ -74,6 +74,19 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
+impl TerminalSize {
+    /// Most columns or rows.
+    const MOST: u16 = 4096;
+
+    /// Whether both numbers are in range.
+    #[must_use]
+    pub fn is_possible(self) -> bool {
+        [self.columns, self.rows]
+            .iter()
+            .all(|number| (1..=Self::MOST).contains(number))
+    }
+}
+
 /// How long a command may live.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,6 +121,25 @@ pub struct InSession {
     /// State of the session.
     pub carried: Carried,
     /// Report directory and exported variables at the end, through the descriptor `state`.
+    ///
+    /// Only a script reports, and only once, when bash ends by itself, by `exit`, or by a signal that it
+    /// handles. One that replaces the EXIT trap, calls `exec` or is killed reports nothing; nor does a
+    /// program without a shell, or a script whose environment holds `POSIXLY_CORRECT`. What comes is
+    /// untrusted: any process of the command can write to the descriptor, which the command sees as 254.
+    ///
+    /// The bytes are `DIRECTORY LF NUL DECLARATIONS NUL`. `DIRECTORY` is the absolute working directory
+    /// as `pwd -P` prints it, byte for byte; it may hold line feeds of its own, only the last one is not
+    /// part of it. Directory and line feed are both absent when the directory is gone. `DECLARATIONS` is
+    /// the output of bash's `declare -px`: for each variable, in any order, `declare -FLAGS NAME` and,
+    /// unless it is exported without a value, `="VALUE"` (with `\`, `"`, `$` and a backquote escaped by
+    /// `\`) or, when it holds control characters, `=$'VALUE'` (with the escapes of ANSI-C quoting); then
+    /// a line feed. `FLAGS` holds `x` among others; one with `a` or `A` is an array, which no command
+    /// can inherit. Neither name nor quoting ever holds a NUL. The second NUL is the proof that nothing
+    /// is missing; without it the whole report is worthless. The descriptor may stay open after that in
+    /// processes that outlive the leader, so its end is no condition.
+    ///
+    /// The report is read while the command runs: it may be larger than what a pipe holds, and the
+    /// leader then waits for its reader.
     pub report_state: bool,
     /// Name of a file below [`OUTPUT_DIR`] that the front end fills with the output: 1 to 64 characters
     /// of `[A-Za-z0-9_-]`.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitRequest, Refusal};
+use super::{Lifetime, LimitRequest, Refusal};
 use crate::profile::LimitRules;
 
 /// Limits in force: what the profile sets, lowered by the request.
@@ -34,9 +34,16 @@ pub struct Limits {
 /// The wall clock of a command that lives as long as its session.
 pub const NO_TIMEOUT: u64 = u64::MAX;
 
+/// The most wall clock that a command can ask for that lives as long as its session: a day.
+const LONGEST_IN_SESSION: u64 = 24 * 60 * 60 * 1000;
+
 /// The limits in force: the smaller of the profile's and the request's. Time may be asked for up to the
-/// profile's maximum.
-pub(super) fn clamp(rules: &LimitRules, request: &LimitRequest) -> Result<Limits, Refusal> {
+/// profile's maximum; what lives as long as its session has none unless it asks.
+pub(super) fn clamp(
+    rules: &LimitRules,
+    request: &LimitRequest,
+    lifetime: Lifetime,
+) -> Result<Limits, Refusal> {
     for (name, value) in [
         ("timeout", request.timeout_ms),
         ("idle timeout", request.idle_timeout_ms),
@@ -55,10 +62,13 @@ pub(super) fn clamp(rules: &LimitRules, request: &LimitRequest) -> Result<Limits
         }
     }
     let profile = rules.defaults;
-    let timeout_ms = request
-        .timeout_ms
-        .unwrap_or(profile.timeout_ms)
-        .min(rules.max_timeout_ms);
+    let timeout_ms = match (lifetime, request.timeout_ms) {
+        (Lifetime::Call, asked) => asked
+            .unwrap_or(profile.timeout_ms)
+            .min(rules.max_timeout_ms),
+        (Lifetime::Session, Some(asked)) => asked.min(rules.max_timeout_ms.max(LONGEST_IN_SESSION)),
+        (Lifetime::Session, None) => NO_TIMEOUT,
+    };
     let grace_ms = request.kill_grace_ms.unwrap_or(profile.kill_grace_ms);
     Ok(Limits {
         timeout_ms,

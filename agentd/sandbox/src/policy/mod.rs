@@ -16,6 +16,7 @@ mod refusal;
 mod report;
 mod resolve;
 mod session;
+mod words;
 mod workspace;
 
 #[cfg(test)]

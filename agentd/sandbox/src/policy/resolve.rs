@@ -4,8 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Caller, HostFacts, Invocation, Policy, Program, Refusal, RuleRef, Tier, availability, degrade,
-    environment, exposure, identity, limits, workspace,
+    Caller, FsPolicy, HostFacts, Invocation, Policy, Program, Refusal, RuleRef, Tier, availability,
+    degrade, environment, exposure, identity, limits, workspace,
 };
 use crate::profile::{Profile, Variables};
 
@@ -38,11 +38,12 @@ pub fn resolve(
         tmp: &tmp,
     };
     let fs = exposure::rules(profile, &variables, facts);
-    let cwd = invocation
-        .cwd
-        .clone()
-        .unwrap_or_else(|| invocation.workspace.clone());
-    workspace::check_cwd(&cwd, &fs, profile)?;
+    let cwd = match &invocation.cwd {
+        Some(cwd) => cwd,
+        None => carried_cwd(invocation, &fs, profile).unwrap_or(&invocation.workspace),
+    };
+    workspace::check_cwd(cwd, &fs, profile)?;
+    let cwd = cwd.clone();
     let mut policy = Policy {
         profile: profile.name.clone(),
         digest: profile.digest.clone(),
@@ -56,7 +57,7 @@ pub fn resolve(
         hostname: profile.identity.hostname.clone(),
         net: profile.net,
         syscalls: profile.syscalls,
-        limits: limits::clamp(&profile.limits, &invocation.limits)?,
+        limits: limits::clamp(&profile.limits, &invocation.limits, invocation.lifetime)?,
         env: environment::build(&profile.env, invocation, facts, &variables)?,
         sources: profile.sources.clone(),
         session: facts.session.clone(),
@@ -65,6 +66,18 @@ pub fn resolve(
     };
     policy.degraded = degrade::list(&policy, facts);
     Ok(policy)
+}
+
+/// The directory that the session carries, when a command may start there.
+fn carried_cwd<'request>(
+    invocation: &'request Invocation,
+    fs: &FsPolicy,
+    profile: &Profile,
+) -> Option<&'request PathBuf> {
+    let carried = invocation.in_session.as_ref()?.carried.cwd.as_ref()?;
+    workspace::check_cwd(carried, fs, profile)
+        .is_ok()
+        .then_some(carried)
 }
 
 /// Whose rights count: the caller's, unless the launcher cannot become the caller.
@@ -125,6 +138,9 @@ fn check_form(profile: &Profile, invocation: &Invocation) -> Result<(), Refusal>
             name: profile.name.clone(),
             known: "see `agentd profile list`".to_owned(),
         });
+    }
+    if invocation.terminal.is_some_and(|size| !size.is_possible()) {
+        return malformed("a terminal has 1 to 4096 columns and rows");
     }
     let Program::Argv(argv) = &invocation.program else {
         return Ok(());

@@ -117,9 +117,17 @@ pub(crate) fn duplicate_to(fd: BorrowedFd<'_>, target: RawFd) -> Result<(), Errn
         let result = unsafe { libc::fcntl(target, libc::F_SETFD, 0) };
         return Errno::result(result).map(drop);
     }
-    // SAFETY: takes integers only. Whatever `target` was is closed; callers pass 0, 1 or 2 in a process
-    // that is about to call `execve`, or that owns no value for these numbers.
+    // SAFETY: takes integers only. Whatever `target` was is closed; callers pass a number that no
+    // value owns, or one of 0, 1 and 2 in a process that is about to call `execve`.
     let result = unsafe { libc::dup2(fd.as_raw_fd(), target) };
+    Errno::result(result).map(drop)
+}
+
+/// Occupies the number `target` with a copy of `fd`, close-on-exec. Only for a number that is not in use:
+/// whatever it was is closed.
+pub(crate) fn reserve(fd: BorrowedFd<'_>, target: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes integers only; by contract no value owns `target`.
+    let result = unsafe { libc::dup3(fd.as_raw_fd(), target, libc::O_CLOEXEC) };
     Errno::result(result).map(drop)
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod net;
 pub(crate) mod seccomp;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod terminal;
 pub(crate) mod wait;
 
 use nix::errno::Errno;
