@@ -40,10 +40,12 @@ pub(crate) enum Stage {
     Seccomp,
     /// Executing the program.
     Exec,
+    /// Entering the control group.
+    Cgroup,
 }
 
 impl Stage {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::UserNamespace,
         Self::Loopback,
         Self::Hostname,
@@ -61,6 +63,7 @@ impl Stage {
         Self::Landlock,
         Self::Seccomp,
         Self::Exec,
+        Self::Cgroup,
     ];
 
     /// The name in messages.
@@ -83,6 +86,7 @@ impl Stage {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Exec => "exec",
+            Self::Cgroup => "cgroup",
         }
     }
 }

@@ -8,6 +8,7 @@ mod failure;
 mod idmap;
 mod leader;
 mod message;
+mod oom;
 mod prepare;
 mod reaper;
 mod root;

@@ -27,7 +27,7 @@ pub(crate) struct Child {
 pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Errno> {
     let (errors, errors_in_child) = pipe2(OFlag::O_CLOEXEC)?;
     socket::set_nonblocking(errors.as_fd())?;
-    match fork::clone_process(jail.clone_flags())? {
+    match fork::clone_process(jail.clone_flags(), jail.group())? {
         Forked::Child(proof) => child::enter(&jail, &errors_in_child, &proof),
         Forked::Parent { pid, pidfd } => {
             // Dropping the rest of `jail` closes the launcher's copies of the command's descriptors.

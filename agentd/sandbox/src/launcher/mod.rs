@@ -5,10 +5,12 @@
 mod args;
 mod clock;
 mod facts;
+mod hits;
 mod jail;
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
+mod limits;
 mod outbox;
 mod removal;
 mod server;
@@ -24,7 +26,10 @@ use std::{
 
 use thiserror::Error;
 
+pub(crate) use jail::complain;
+
 use crate::{
+    cgroup::Cgroups,
     monitor::{Channel, ChannelError},
     probe,
     profile::{Catalogue, ProfileError},
@@ -81,6 +86,12 @@ fn raise_open_files() {
     }
 }
 
+/// This process and the front end that started it.
+fn own_processes() -> [i32; 2] {
+    use nix::unistd::{getpid, getppid};
+    [getpid().as_raw(), getppid().as_raw()]
+}
+
 fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), LauncherError> {
     let args = args::parse(arguments)?;
     let socket = files::take_stdin().map_err(LauncherError::NotStartedByAgentd)?;
@@ -104,20 +115,24 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
         .fold(0, |mask, signal| mask | signals::bit(signal));
     signals::set_mask(mask).map_err(LauncherError::NotStartedByAgentd)?;
     raise_open_files();
-    let host = probe::probe();
+    let mut host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
     if tier == crate::policy::Tier::Nested
         && let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid)
     {
-        jail::complain(format_args!(
+        complain(format_args!(
             "what earlier runs left in {}: {error}",
             stale::PARENT
         ));
     }
     let catalogue = Catalogue::load(&args.profile_dirs)?;
-    let mut server = server::Server::new(channel, (host, tier), (catalogue, args));
+    let cgroups = Cgroups::open(args.cgroup, &own_processes());
+    host.capabilities.push(cgroups.capability());
+    let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
     server.announce();
-    Ok(server.serve()?)
+    let served = server.serve();
+    server.close();
+    Ok(served?)
 }

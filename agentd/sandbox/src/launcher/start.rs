@@ -12,11 +12,13 @@ use super::{
     facts::{self, Reserved, Surroundings},
     jail::{Jail, Leavings},
     lifecycle::{Lifecycle, Millis},
+    limits::Watch,
     stale,
     tripwire::Tripwires,
     uids::Uids,
 };
 use crate::{
+    cgroup::{Cgroups, Entry, Group},
     launch::{self, IdMaps, PrepareError, Resources},
     monitor::{ExecKey, JailReport, SetupFailure, Tripped},
     plan::Plan,
@@ -46,6 +48,7 @@ pub(crate) struct Workshop {
     pub(crate) catalogue: Catalogue,
     pub(crate) id_maps: IdMaps,
     pub(crate) uids: Uids,
+    pub(crate) cgroups: Cgroups,
 }
 
 impl Workshop {
@@ -61,14 +64,16 @@ impl Workshop {
             uid: Some(reserved.uid),
             tmp: (self.surroundings.tier == Tier::Nested).then(|| reserved.tmp.clone()),
             tripwires: Tripwires::default(),
+            group: None,
         };
-        match self.launch(invocation, &reserved, fds) {
-            Ok((policy, plan, child)) => {
+        match self.launch((exec, invocation), &reserved, fds) {
+            Ok((policy, plan, child, group)) => {
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
                 Ok(Jail {
+                    watch: Watch::new(now, &policy, group.as_ref()),
                     life: Lifecycle::new(now, times, policy.tier),
                     report: report(&policy, &plan, self.surroundings.host.landlock_abi),
-                    limits: policy.limits,
+                    limits: policy.limits.in_force(&policy.cgroup),
                     cwd: policy.cwd,
                     child,
                     failure: None,
@@ -77,6 +82,7 @@ impl Workshop {
                             workspace: policy.workspace,
                             names: plan.tripwires,
                         },
+                        group,
                         ..leavings
                     },
                     steps: plan.mounts,
@@ -105,6 +111,9 @@ impl Workshop {
             && let Err(error) = stale::remove(&tmp)
         {
             super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
+        }
+        if let Some(group) = leavings.group {
+            self.cgroups.retire(group);
         }
         if let Some(uid) = leavings.uid {
             self.uids.give_back(uid);
@@ -147,10 +156,10 @@ impl Workshop {
 
     fn launch(
         &mut self,
-        invocation: &Invocation,
+        (exec, invocation): (ExecKey, &Invocation),
         reserved: &Reserved,
         fds: Vec<OwnedFd>,
-    ) -> Result<(Policy, Plan, launch::Child), NotStarted> {
+    ) -> Result<(Policy, Plan, launch::Child, Option<Group>), NotStarted> {
         let policy = self.resolve(invocation, reserved)?;
         let survey = launch::survey(&policy, self.surroundings.host.landlock_abi);
         check_protected(&policy)?;
@@ -160,15 +169,35 @@ impl Workshop {
             None => None,
         };
         let (stdio, script) = sort_fds(invocation, fds)?;
+        let (group, entry) = self.join(exec, &policy)?;
         let resources = Resources {
             stdio,
             script,
             id_map,
+            entry,
         };
-        let jail = launch::prepare(&policy, &plan, &invocation.program, resources)
-            .map_err(|error| unprepared(&error))?;
-        let child = launch::spawn(jail).map_err(|errno| at("clone", errno))?;
-        Ok((policy, plan, child))
+        let spawned = launch::prepare(&policy, &plan, &invocation.program, resources)
+            .map_err(|error| unprepared(&error))
+            .and_then(|jail| launch::spawn(jail).map_err(|errno| at("clone", errno)));
+        match (spawned, group) {
+            (Ok(child), group) => Ok((policy, plan, child, group)),
+            (Err(error), group) => {
+                group.into_iter().for_each(|group| self.cgroups.retire(group));
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the control group of an execution.
+    fn join(&self, exec: ExecKey, policy: &Policy) -> Result<(Option<Group>, Entry), NotStarted> {
+        match self.cgroups.create(exec.0, &policy.limits, policy.tier) {
+            Ok(Some((group, entry))) => Ok((Some(group), entry)),
+            Ok(None) => Ok((None, Entry::None)),
+            Err(error) => {
+                let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+                Err(at("cgroup", errno))
+            }
+        }
     }
 }
 
@@ -287,6 +316,6 @@ fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {
         landlock_abi,
         identity: policy.identity,
         uid,
-        cgroup: "none".to_owned(),
+        cgroup: policy.cgroup.kind.name().to_owned(),
     }
 }
