@@ -80,6 +80,19 @@ pub struct ServeArgs {
     /// The launcher's program. Default: next to agentd, then /usr/libexec/agentd/agentd-launcher.
     #[arg(long, value_name = "PATH")]
     pub launcher: Option<PathBuf>,
+    /// Control groups: `auto` uses what the host has, `none` leaves only limits of single processes.
+    #[arg(long, value_enum, default_value_t = CgroupChoice::Auto, value_name = "CHOICE")]
+    pub cgroup: CgroupChoice,
+}
+
+/// Whether to use control groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CgroupChoice {
+    /// Where the host has them.
+    #[default]
+    Auto,
+    /// Not at all.
+    None,
 }
 
 /// Arguments of `doctor`.

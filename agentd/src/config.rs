@@ -166,6 +166,7 @@ impl Config {
                 // A workspace with a socket of ours in it would let a command reach the daemon.
                 state_dirs: listen,
                 pass: environment.pass.clone().into_iter().collect(),
+                cgroup: args.cgroup,
             },
             default_profile: args
                 .default_profile

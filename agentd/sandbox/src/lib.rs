@@ -4,6 +4,7 @@
 //! into an inert plan; the other half (`probe`, `launch`, `launcher`, `monitor`) carries a plan out.
 //! This crate knows nothing of gRPC, of async runtimes, or of models. Only `sys` contains `unsafe`.
 
+mod cgroup;
 pub mod confine;
 pub mod explain;
 mod launch;

@@ -15,11 +15,12 @@ use nix::{
 };
 
 use crate::{
+    cgroup::{Cgroups, Choice, Entry},
     launch::{self, Failure, RECORD, Record, Report, Resources, Stdio},
     plan::Plan,
     policy::{
-        Exposure, FsPolicy, FsRule, Identity, Limits, NetMode, Policy, Program, RuleRef,
-        SyscallBase, Tier, TmpPolicy,
+        CgroupFacts, Exposure, FsPolicy, FsRule, Identity, Limits, NetMode, Policy, Program,
+        RuleRef, SyscallBase, Tier, TmpPolicy,
     },
     sys::{caps, files, landlock, signals, wait},
 };
@@ -90,7 +91,6 @@ pub fn probe() -> Host {
         }
     }
     capabilities.push(bash());
-    capabilities.push(cgroups());
     Host {
         tier,
         tier_reason: if landlock_abi == 0 {
@@ -106,6 +106,16 @@ pub fn probe() -> Host {
         gid: getegid().as_raw(),
         capabilities,
     }
+}
+
+/// What control groups would do for commands of an agentd that is started now. Makes groups and removes
+/// them again. The process must have one thread.
+#[must_use]
+pub fn cgroups() -> CgroupFacts {
+    let mut cgroups = Cgroups::open(Choice::Auto, &[nix::unistd::getpid().as_raw()]);
+    let facts = cgroups.facts().clone();
+    cgroups.close();
+    facts
 }
 
 fn landlock_capability(abi: u32) -> Capability {
@@ -132,26 +142,6 @@ fn bash() -> Capability {
         detail: found.map_or_else(
             || "scripts need bash: install it; programs still run".to_owned(),
             str::to_owned,
-        ),
-    }
-}
-
-fn cgroups() -> Capability {
-    let kind = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        "v2"
-    } else if Path::new("/sys/fs/cgroup/unified").exists() {
-        "hybrid"
-    } else if Path::new("/sys/fs/cgroup/memory").exists() {
-        "v1"
-    } else {
-        "none"
-    };
-    Capability {
-        name: "cgroup",
-        available: false,
-        detail: format!(
-            "host has {kind}; this release sets no cgroup limits: memory is not limited, and \
-             processes are limited by rlimit"
         ),
     }
 }
@@ -185,6 +175,7 @@ fn trial(tier: Tier, landlock_abi: u32) -> Result<(), String> {
         fallback_cwd: None,
         id_map: None,
         namespaces: None,
+        entry: Entry::None,
     };
     let program = Program::Argv(vec![b"true".to_vec()]);
     let jail =
@@ -306,6 +297,7 @@ fn trial_policy(tier: Tier) -> Policy {
         digest: String::new(),
         tier,
         degraded: Vec::new(),
+        cgroup: CgroupFacts::none(""),
         workspace: "/".into(),
         cwd: "/".into(),
         home: "/".into(),

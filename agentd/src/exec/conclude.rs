@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, Tripped, Usage};
+use agentd_sandbox::monitor::{Cause, LeaderStatus, LimitHit, Tripped, Usage};
 
-use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job};
+use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job, end};
 use crate::denials;
 
 /// Bytes at either end of the output that are searched for failed paths.
@@ -22,6 +22,8 @@ pub(super) struct Ended {
     pub(super) leftover: u32,
     pub(super) usage: Usage,
     pub(super) tripped: Vec<Tripped>,
+    pub(super) hits: Vec<LimitHit>,
+    pub(super) proven: bool,
     pub(super) duration: Duration,
     /// Everything up to the end was read.
     pub(super) output_complete: bool,
@@ -38,6 +40,8 @@ impl Ended {
             leftover: 0,
             usage: Usage::default(),
             tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: false,
             duration: since.elapsed(),
             output_complete: false,
             note: Some("the launcher died; what the command did until then stays done"),
@@ -56,7 +60,7 @@ pub(super) fn note_on(cause: Cause) -> Option<&'static str> {
 }
 
 pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
-    let reason = ExitReason::decide(ended.cause, ended.status);
+    let reason = ExitReason::decide(ended.cause, ended.status, &ended.hits);
     let (exit_code, signal) = match ended.status {
         LeaderStatus::Exited(code) => (Some(code), None),
         LeaderStatus::Signaled { signal, .. } => (None, Some(signal)),
@@ -85,8 +89,8 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         setup: None,
         blocked: None,
         notes: ended.note.map(str::to_owned).into_iter().collect(),
-        hits: Vec::new(),
-        proven: true,
+        hits: end::hits(ended.cause, ended.hits),
+        proven: ended.proven,
         pipes_held: false,
         output_file: None,
     }

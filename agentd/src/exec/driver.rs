@@ -280,6 +280,8 @@ impl Running {
                 leftover,
                 usage,
                 tripped,
+                hits,
+                proven,
                 ..
             } => {
                 self.ended = Some(Ended {
@@ -288,6 +290,8 @@ impl Running {
                     leftover,
                     usage,
                     tripped,
+                    hits,
+                    proven,
                     duration: now.saturating_duration_since(self.since),
                     output_complete: false,
                     note: note_on(cause),

@@ -43,11 +43,12 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// Decides from the cause and, when the leader ended by itself, from how it ended.
+    /// Decides from the cause and, when the leader ended by itself, from how it ended and from the limits
+    /// that were proved to be hit: a KILL alone proves nothing.
     #[must_use]
-    pub fn decide(cause: Cause, status: LeaderStatus) -> Self {
+    pub fn decide(cause: Cause, status: LeaderStatus, hits: &[monitor::LimitHit]) -> Self {
         match cause {
-            Cause::Leader => Self::of_leader(status),
+            Cause::Leader => Self::of_leader(status, hits),
             Cause::Timeout => Self::Timeout,
             Cause::Stopped(reason) => match reason {
                 StopReason::Cancelled => Self::Cancelled,
@@ -67,13 +68,17 @@ impl ExitReason {
         }
     }
 
-    fn of_leader(status: LeaderStatus) -> Self {
+    fn of_leader(status: LeaderStatus, hits: &[monitor::LimitHit]) -> Self {
+        let was_hit = |limit| hits.iter().any(|hit| hit.limit == limit);
         match status {
             LeaderStatus::Exited(_) => Self::Exited,
             LeaderStatus::Signaled { signal, .. } => match Signal::try_from(signal) {
                 Ok(Signal::SIGXCPU) => Self::CpuLimit,
                 Ok(Signal::SIGXFSZ) => Self::DiskLimit,
                 Ok(Signal::SIGSYS) => Self::SandboxKilled,
+                // The kernel kills so, for want of memory and after the hard CPU limit.
+                Ok(Signal::SIGKILL) if was_hit(monitor::LimitKind::Memory) => Self::OomKilled,
+                Ok(Signal::SIGKILL) if was_hit(monitor::LimitKind::Cpu) => Self::CpuLimit,
                 Ok(_) | Err(_) => Self::Signaled,
             },
             LeaderStatus::Unknown => Self::Lost,
@@ -186,6 +191,33 @@ pub enum LimitKind {
     Output,
     /// One that the launcher or the kernel watches.
     Watched(monitor::LimitKind),
+}
+
+/// Every limit that was hit: those that the launcher or the kernel watches, and those of ours.
+#[must_use]
+pub(super) fn hits(cause: Cause, watched: Vec<monitor::LimitHit>) -> Vec<LimitHit> {
+    let own = |limit, evidence: &str| {
+        Some(LimitHit {
+            limit,
+            count: 1,
+            evidence: evidence.to_owned(),
+        })
+    };
+    let own = match cause {
+        Cause::Timeout => own(LimitKind::Wall, "wall clock"),
+        Cause::Stopped(StopReason::IdleTimeout) => own(LimitKind::Idle, "time without output"),
+        Cause::Stopped(StopReason::OutputLimit) => own(LimitKind::Output, "bytes of output"),
+        Cause::Stopped(StopReason::Cancelled | StopReason::Disconnected | StopReason::Drained)
+        | Cause::Leader
+        | Cause::InitDied
+        | Cause::Limit(_) => None,
+    };
+    let watched = watched.into_iter().map(|hit| LimitHit {
+        limit: LimitKind::Watched(hit.limit),
+        count: hit.count,
+        evidence: hit.evidence,
+    });
+    own.into_iter().chain(watched).collect()
 }
 
 /// A limit that a command ran into.
@@ -307,10 +339,94 @@ mod tests {
         ];
         for (cause, status, expected) in table {
             assert_eq!(
-                ExitReason::decide(cause, status),
+                ExitReason::decide(cause, status, &[]),
                 expected,
                 "{cause:?} {status:?}"
             );
+        }
+    }
+
+    fn watched(limit: monitor::LimitKind) -> monitor::LimitHit {
+        monitor::LimitHit {
+            limit,
+            count: 2,
+            evidence: "counter".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_kill_is_named_only_by_a_counter_and_only_when_it_hit_the_leader() {
+        use monitor::LimitKind::{Cpu, Memory, Pids};
+        let killed = LeaderStatus::Signaled {
+            signal: Signal::SIGKILL as i32,
+            core: false,
+        };
+        let cancelled = Cause::Stopped(StopReason::Cancelled);
+        for (cause, status, hits, expected) in [
+            (Cause::Leader, killed, &[Memory][..], ExitReason::OomKilled),
+            (Cause::Leader, killed, &[Cpu], ExitReason::CpuLimit),
+            (Cause::Leader, killed, &[Cpu, Memory], ExitReason::OomKilled),
+            (Cause::Leader, killed, &[Pids], ExitReason::Signaled),
+            (Cause::Leader, killed, &[], ExitReason::Signaled),
+            // A child was killed; what the leader made of it is its own end.
+            (
+                Cause::Leader,
+                LeaderStatus::Exited(137),
+                &[Memory],
+                ExitReason::Exited,
+            ),
+            (
+                Cause::Leader,
+                LeaderStatus::Exited(0),
+                &[Memory],
+                ExitReason::Exited,
+            ),
+            // Somebody of us sent the KILL.
+            (cancelled, killed, &[Memory], ExitReason::Cancelled),
+            (Cause::Timeout, killed, &[Memory], ExitReason::Timeout),
+            (
+                Cause::Limit(Cpu),
+                LeaderStatus::Exited(0),
+                &[Cpu],
+                ExitReason::CpuLimit,
+            ),
+        ] {
+            let hits: Vec<_> = hits.iter().map(|limit| watched(*limit)).collect();
+            assert_eq!(
+                ExitReason::decide(cause, status, &hits),
+                expected,
+                "{cause:?} {status:?} {hits:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_of_ours_are_named_beside_those_of_the_kernel() {
+        let named = |cause| -> Vec<_> {
+            let all = hits(cause, vec![watched(monitor::LimitKind::Pids)]);
+            all.into_iter().map(|hit| (hit.limit, hit.count)).collect()
+        };
+        let pids = (LimitKind::Watched(monitor::LimitKind::Pids), 2);
+        for (cause, own) in [
+            (Cause::Leader, None),
+            (Cause::Timeout, Some(LimitKind::Wall)),
+            (
+                Cause::Stopped(StopReason::IdleTimeout),
+                Some(LimitKind::Idle),
+            ),
+            (
+                Cause::Stopped(StopReason::OutputLimit),
+                Some(LimitKind::Output),
+            ),
+            (Cause::Stopped(StopReason::Cancelled), None),
+            (Cause::Limit(monitor::LimitKind::Cpu), None),
+        ] {
+            let expected: Vec<_> = own
+                .map(|limit| (limit, 1))
+                .into_iter()
+                .chain([pids])
+                .collect();
+            assert_eq!(named(cause), expected, "{cause:?}");
         }
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn open(profile_dirs: &[PathBuf]) -> Result<Surroundings, ProfileCliE
             0
         },
         tier_reason: host.tier_reason,
+        cgroup: probe::cgroups(),
         launcher_uid: host.uid,
         launcher_gid: host.gid,
         environment: config.launcher.pass.into_iter().collect(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agentd_sandbox::{
-    policy::{Caller, HostFacts, Tier},
+    policy::{Caller, CgroupFacts, HostFacts, Tier},
     profile::Catalogue,
 };
 use clap::Parser;
@@ -47,6 +47,7 @@ fn surroundings(tier: Tier) -> Surroundings {
             tier,
             landlock_abi: 7,
             tier_reason: "permit user namespaces".to_owned(),
+            cgroup: CgroupFacts::none("delegate a control group"),
             launcher_uid: uid,
             launcher_gid: gid,
             environment: std::collections::BTreeMap::new(),

@@ -151,8 +151,7 @@ fn limits(limits: &Limits) -> pb::EffectiveLimits {
         idle_timeout: limits.idle_timeout_ms.map(millis),
         kill_grace: Some(millis(limits.kill_grace_ms)),
         cpu_seconds: limits.cpu_seconds,
-        // Nothing enforces it in this release: that takes a cgroup.
-        memory_bytes: None,
+        memory_bytes: limits.memory_bytes,
         pids: limits.pids,
         file_size_bytes: limits.file_size_bytes,
         open_files: Some(limits.open_files),

@@ -12,7 +12,7 @@ use agentd_sandbox::monitor::{Channel, ChannelError, Event, ProfileSummary, Requ
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
-use crate::{exit::Exit, launcher_link::HostReport};
+use crate::{cli::CgroupChoice, exit::Exit, launcher_link::HostReport};
 
 /// Name of the launcher's program.
 const PROGRAM: &str = "agentd-launcher";
@@ -72,6 +72,8 @@ pub struct LauncherCommand {
     pub state_dirs: Vec<PathBuf>,
     /// Variables of our environment that profiles may pass on.
     pub pass: Vec<(String, String)>,
+    /// Whether to use control groups.
+    pub cgroup: CgroupChoice,
 }
 
 /// The launcher is up.
@@ -169,7 +171,12 @@ impl LauncherCommand {
             .state_dirs
             .iter()
             .flat_map(|dir| ["--state-dir".into(), dir.clone().into_os_string()]);
-        dirs.chain(state).chain(pass).collect()
+        let cgroup: &[&str] = match self.cgroup {
+            CgroupChoice::Auto => &[],
+            CgroupChoice::None => &["--cgroup", "none"],
+        };
+        let cgroup = cgroup.iter().map(OsString::from);
+        dirs.chain(state).chain(pass).chain(cgroup).collect()
     }
 }
 
@@ -313,6 +320,7 @@ mod tests {
             profile_dirs: vec!["/a".into(), "/b c".into()],
             state_dirs: vec!["/run/agentd".into()],
             pass: vec![("TZ".to_owned(), "UTC=x".to_owned())],
+            cgroup: CgroupChoice::None,
         };
         let expected = [
             "--profile-dir",
@@ -323,6 +331,8 @@ mod tests {
             "/run/agentd",
             "--pass",
             "TZ=UTC=x",
+            "--cgroup",
+            "none",
         ];
         assert_eq!(command.arguments(), expected);
     }

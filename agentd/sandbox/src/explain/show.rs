@@ -167,6 +167,7 @@ fn limits(text: &mut String, policy: &Policy) -> fmt::Result {
         ("open_files", "", Some(limits.open_files)),
         ("file_size", "bytes", limits.file_size_bytes),
         ("output", "bytes", limits.output_bytes),
+        ("disk", "bytes", limits.disk_bytes),
     ] {
         let place = source(policy, &format!("limits.{key}"));
         match value {

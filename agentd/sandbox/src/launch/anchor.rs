@@ -73,7 +73,7 @@ impl Room<'_> {
         let failed = Failure::at(Stage::SessionRoom);
         let prepared = self.prepare().map_err(|_nul| failed(Errno::EINVAL))?;
         let (ours, theirs) = socket::seqpacket_pair().map_err(&failed)?;
-        match fork::clone_process(self.flags()).map_err(Failure::at(Stage::Fork))? {
+        match fork::clone_process(self.flags(), None).map_err(Failure::at(Stage::Fork))? {
             Forked::Child(_) => anchor(&prepared, &theirs),
             Forked::Parent { pid, pidfd } => {
                 drop(theirs);

@@ -7,6 +7,7 @@ use super::{
     failure::{Failure, Stage},
     leader,
     message::Report,
+    oom,
     prepare::{PreparedJail, Stdio},
     reaper, root,
 };
@@ -61,6 +62,15 @@ fn set_up(
     if jail.tier == Tier::Rootless {
         map_user((&jail.uid_map, &jail.gid_map)).map_err(Failure::at(Stage::UserNamespace))?;
     }
+    // ORDER: into the group before anything is built or forked, so that all of it is limited, counted and
+    // killed with it; and while there is the right to make the namespace, whose root the group becomes.
+    let cgroup = Failure::at(Stage::Cgroup);
+    jail.resources.entry.enter_as_init().map_err(&cgroup)?;
+    if jail.tier > Tier::Nested {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).map_err(&cgroup)?;
+    }
+    // ORDER: opened while `/proc` is the host's and there is the right to.
+    let oom_score = oom::open(jail.tier);
     if jail.tier > Tier::Nested {
         if jail.has_new_net() {
             net::loopback_up().map_err(Failure::at(Stage::Loopback))?;
@@ -77,10 +87,12 @@ fn set_up(
     // Init never dies of a signal that can be blocked; its leader starts with an empty mask.
     signals::set_mask(u64::MAX).map_err(&failed)?;
     let signals = signals::signalfd(children).map_err(&failed)?;
+    oom::prefer_commands(oom_score.as_ref());
     let pid = fork::fork_again(proof).map_err(&failed)?;
     if pid == 0 {
         leader::run(jail, slave.as_ref(), errors);
     }
+    oom::spare_init(oom_score.as_ref(), &jail.oom_score);
     Ok((pid, signals))
 }
 

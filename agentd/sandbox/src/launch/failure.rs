@@ -48,10 +48,12 @@ pub(crate) enum Stage {
     Seccomp,
     /// Executing the program.
     Exec,
+    /// Entering the control group.
+    Cgroup,
 }
 
 impl Stage {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::UserNamespace,
         Self::EnterSession,
         Self::SessionRoom,
@@ -72,6 +74,7 @@ impl Stage {
         Self::Landlock,
         Self::Seccomp,
         Self::Exec,
+        Self::Cgroup,
     ];
 
     /// The name in messages.
@@ -97,6 +100,7 @@ impl Stage {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Exec => "exec",
+            Self::Cgroup => "cgroup",
         }
     }
 }

@@ -44,7 +44,7 @@ impl IdMaps {
 
 /// A process is needed for as long as it takes to open its namespace.
 fn make(map: IdMap) -> Result<OwnedFd, Errno> {
-    match fork::clone_process(libc::CLONE_NEWUSER)? {
+    match fork::clone_process(libc::CLONE_NEWUSER, None)? {
         Forked::Child(_) => {
             // It must neither outlive the launcher nor hold any of its descriptors.
             if caps::set_parent_death_signal().is_err() || files::close_all_but(&[]).is_err() {

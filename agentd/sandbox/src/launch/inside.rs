@@ -35,7 +35,8 @@ pub(super) fn start(
 ) -> Result<Started, Failure> {
     let failed = Failure::at(Stage::Fork);
     let (ours, theirs) = socket::seqpacket_pair().map_err(&failed)?;
-    match fork::clone_process(0).map_err(&failed)? {
+    // The process in between is made in the jail's control group, and init with it.
+    match fork::clone_process(0, jail.group()).map_err(&failed)? {
         Forked::Child(proof) => {
             if let Err(failure) = step_in(shared, jail.net).and_then(|()| {
                 let flags = jail.clone_flags();

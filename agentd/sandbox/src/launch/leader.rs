@@ -39,6 +39,9 @@ fn confine_and_execute(
     slave: Option<&OwnedFd>,
     errors: &OwnedFd,
 ) -> Result<std::convert::Infallible, Failure> {
+    // ORDER: first, so that nothing of the command is outside of its group.
+    let cgroup = Failure::at(Stage::Cgroup);
+    jail.resources.entry.enter_as_leader().map_err(cgroup)?;
     // A session and process group of its own, and so no controlling terminal.
     nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     // The command dies with its init, which matters where there is no pid namespace.

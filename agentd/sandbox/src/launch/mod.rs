@@ -11,6 +11,7 @@ mod idmap;
 mod inside;
 mod leader;
 mod message;
+mod oom;
 mod prelude;
 mod prepare;
 mod reaper;

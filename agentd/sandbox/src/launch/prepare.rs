@@ -4,7 +4,7 @@ use std::{
     ffi::{CString, NulError, OsStr},
     io::{self, Write},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use super::{anchor::Namespaces, prelude, root::PreparedStep, ruleset, ruleset::RulesetFailure};
 use crate::{
+    cgroup::Entry,
     plan::{LandlockPlan, Plan, Rlimit},
     policy::{Layer, NetMode, Policy, Program, Tier},
     seccomp::Instruction,
@@ -40,6 +41,8 @@ pub(crate) struct Resources {
     pub(crate) id_map: Option<Rc<OwnedFd>>,
     /// Namespaces of the session that the jail is made in.
     pub(crate) namespaces: Option<Rc<Namespaces>>,
+    /// The way into the control group.
+    pub(crate) entry: Entry,
 }
 
 /// What a command's standard input, output and error are.
@@ -101,6 +104,8 @@ pub(crate) struct PreparedJail {
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
     pub(super) hostname: Vec<u8>,
+    /// The launcher's own `oom_score_adj`, which init keeps.
+    pub(super) oom_score: Vec<u8>,
     pub(super) umask: u32,
     pub(super) cwd: CString,
     pub(super) fallback_cwd: Option<CString>,
@@ -167,6 +172,7 @@ pub(crate) fn prepare(
         uid_map: format!("{uid} {uid} 1").into_bytes(),
         gid_map: format!("{gid} {gid} 1").into_bytes(),
         hostname: plan.hostname.clone().into_bytes(),
+        oom_score: std::fs::read("/proc/self/oom_score_adj").unwrap_or_default(),
         umask: plan.umask,
         cwd: c_path(&policy.cwd)?,
         fallback_cwd: resources.fallback_cwd.as_deref().map(c_path).transpose()?,
@@ -180,16 +186,19 @@ pub(crate) fn prepare(
 }
 
 impl PreparedJail {
-    /// Namespaces to clone into.
+    /// Directory of the control group to clone init into.
+    pub(super) fn group(&self) -> Option<BorrowedFd<'_>> {
+        self.resources.entry.cloned().map(AsFd::as_fd)
+    }
+
+    /// Namespaces to clone into. The cgroup namespace comes later: its root is the group in which the
+    /// process that makes it is.
     pub(super) fn clone_flags(&self) -> libc::c_int {
         if self.tier == Tier::Nested {
             return 0;
         }
-        let mut flags = libc::CLONE_NEWPID
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWCGROUP;
+        let mut flags =
+            libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
         if self.tier == Tier::Rootless {
             flags |= libc::CLONE_NEWUSER;
         }

@@ -35,7 +35,7 @@ pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Failure> {
     socket::set_nonblocking(errors.as_fd()).map_err(&failed)?;
     let (pid, pidfd) = match &jail.resources.namespaces {
         Some(shared) => inside::start(&jail, &errors_in_child, shared)?,
-        None => match fork::clone_process(jail.clone_flags()).map_err(&failed)? {
+        None => match fork::clone_process(jail.clone_flags(), jail.group()).map_err(&failed)? {
             Forked::Child(proof) => child::enter(&jail, &errors_in_child, &proof),
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         },

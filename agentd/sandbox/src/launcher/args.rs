@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use thiserror::Error;
 
+use crate::cgroup::Choice;
+
 /// What agentd tells its launcher.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Args {
@@ -13,6 +15,8 @@ pub(crate) struct Args {
     pub(crate) state_dirs: Vec<PathBuf>,
     /// Variables that profiles may pass on.
     pub(crate) environment: BTreeMap<String, String>,
+    /// Control groups.
+    pub(crate) cgroup: Choice,
 }
 
 /// A command line that makes no sense.
@@ -21,7 +25,7 @@ pub(crate) enum UsageError {
     /// Not an option.
     #[error(
         "unknown argument {0:?}; usage: agentd-launcher [--profile-dir DIR]… [--state-dir DIR]… \
-         [--pass NAME=VALUE]…"
+         [--pass NAME=VALUE]… [--cgroup auto|none]"
     )]
     Unknown(OsString),
     /// An option without its value.
@@ -30,6 +34,9 @@ pub(crate) enum UsageError {
     /// Not of the form NAME=VALUE.
     #[error("--pass wants NAME=VALUE in UTF-8, not {0:?}")]
     BadPair(OsString),
+    /// Neither `auto` nor `none`.
+    #[error("--cgroup wants auto or none, not {0:?}")]
+    BadChoice(OsString),
 }
 
 /// Parses the command line.
@@ -47,6 +54,14 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Arg
                     return Err(UsageError::BadPair(pair));
                 };
                 args.environment.insert(name.to_owned(), value.to_owned());
+            }
+            Some("--cgroup") => {
+                let choice = value("--cgroup")?;
+                args.cgroup = match choice.to_str() {
+                    Some("auto") => Choice::Auto,
+                    Some("none") => Choice::None,
+                    Some(_) | None => return Err(UsageError::BadChoice(choice)),
+                };
             }
             Some(_) | None => return Err(UsageError::Unknown(argument)),
         }
@@ -75,6 +90,9 @@ mod tests {
         .unwrap();
         assert_eq!(args.profile_dirs, [PathBuf::from("/a"), "/b".into()]);
         assert_eq!(args.environment["A"], "b=c");
+        assert_eq!(args.cgroup, Choice::Auto);
+        assert_eq!(of(&["--cgroup", "none"]).unwrap().cgroup, Choice::None);
+        assert_eq!(of(&["--cgroup", "auto"]).unwrap().cgroup, Choice::Auto);
     }
 
     #[test]
@@ -85,5 +103,9 @@ mod tests {
             Err(UsageError::NoValue("--profile-dir"))
         );
         assert_eq!(of(&["--pass", "A"]), Err(UsageError::BadPair("A".into())));
+        assert_eq!(
+            of(&["--cgroup", "v2"]),
+            Err(UsageError::BadChoice("v2".into()))
+        );
     }
 }

@@ -14,7 +14,7 @@ use nix::{
 use crate::{
     launch::{IdMaps, open_name},
     plan::IdMap,
-    policy::{HostFacts, Invocation, Refusal, SessionDirs, Tier},
+    policy::{CgroupFacts, HostFacts, Invocation, Refusal, SessionDirs, Tier},
     probe::Host,
     sys::mount::{self, Depth},
 };
@@ -30,6 +30,8 @@ pub(crate) struct Surroundings {
     pub(crate) tier: Tier,
     /// The command line.
     pub(crate) args: Args,
+    /// Its control groups.
+    pub(crate) cgroup: CgroupFacts,
 }
 
 /// What is reserved for one execution.
@@ -81,6 +83,7 @@ pub(crate) fn general(surroundings: &Surroundings) -> HostFacts {
         tier: surroundings.tier,
         landlock_abi: host.landlock_abi,
         tier_reason: host.tier_reason.clone(),
+        cgroup: surroundings.cgroup.clone(),
         launcher_uid: host.uid,
         launcher_gid: host.gid,
         environment: surroundings.args.environment.clone(),

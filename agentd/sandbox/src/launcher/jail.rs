@@ -11,14 +11,16 @@ use nix::errno::Errno;
 
 use super::{
     lifecycle::{Action, Input, Lifecycle, Millis},
+    limits::Watch,
     session_home::KeptOutput,
     tripwire::Tripwires,
 };
 use crate::{
+    cgroup::{Counters, Group},
     launch::{Child, Command, Failure, Notice, RECORD, Record, Report, Stage},
     monitor::{JailReport, LeaderStatus, SetupFailure, SignalScope, Usage},
     plan::MountStep,
-    policy::{Limits, SessionKey, TerminalSize},
+    policy::{Limits, SessionKey, TerminalSize, Tier},
     sys::{files, socket, terminal, wait},
 };
 
@@ -35,6 +37,8 @@ pub(crate) struct Leavings {
     pub(crate) output: Option<KeptOutput>,
     /// Protected names.
     pub(crate) tripwires: Tripwires,
+    /// Control group.
+    pub(crate) group: Option<Group>,
 }
 
 /// How far the new processes have come, by what they say on the error pipe.
@@ -95,6 +99,8 @@ pub(crate) struct Jail {
     pub(crate) started_fds: Vec<OwnedFd>,
     /// Where commands find its output file; empty without one.
     pub(crate) output_file: String,
+    /// Limits that are sampled.
+    pub(crate) watch: Watch,
     /// Mount steps of the plan, to say which one failed.
     pub(crate) steps: Vec<MountStep>,
 }
@@ -152,6 +158,7 @@ impl Jail {
                 // Only a program that was executed closes the pipe without a failure after the notice;
                 // whoever was killed before it closes it too.
                 Ok(0) if self.setup == Setup::Executing && self.failure.is_none() => {
+                    self.watch_private_tmp();
                     Input::Executed
                 }
                 Ok(0) | Err(_) => Input::SetupFailed,
@@ -177,6 +184,17 @@ impl Jail {
                     self.cwd = fallback.cwd;
                     self.notes.push(fallback.note);
                 }
+            }
+        }
+    }
+
+    /// The private directory only came up with the jail. Where it cannot be looked at (without
+    /// privilege) its own size bounds it.
+    fn watch_private_tmp(&mut self) {
+        if self.report.tier > Tier::Nested && self.limits.disk_bytes.is_some() {
+            let path = format!("/proc/{}/root/tmp", self.child.pid);
+            if let Ok(directory) = std::fs::File::open(path) {
+                self.watch.also(directory.into());
             }
         }
     }
@@ -212,10 +230,41 @@ impl Jail {
         }
     }
 
-    /// KILL to init itself.
+    /// KILL to init itself, and to its group in case that init cannot die.
     pub(crate) fn kill_init(&self) {
         // ESRCH only says that it is gone already.
         wait::signal_pidfd(self.child.pidfd.as_fd(), libc::SIGKILL).unwrap_or_default();
+        if let Some(group) = &self.leavings.group {
+            group.kill();
+        }
+    }
+
+    /// KILL to the tree, by init. On the nested tier, where init has to find everybody by walking, also
+    /// by the group, which init is not in: it reaps and reports.
+    pub(crate) fn kill_tree(&self) {
+        self.command(Command::Kill);
+        if self.report.tier == Tier::Nested
+            && let Some(group) = &self.leavings.group
+        {
+            group.kill();
+        }
+    }
+
+    /// Nothing of it is left for certain: the pid namespace is gone, or the group is empty.
+    pub(crate) fn is_proven_gone(&self) -> bool {
+        self.report.tier > Tier::Nested || self.leavings.group.as_ref().is_some_and(Group::is_empty)
+    }
+
+    /// What the kernel counted; all zero without a group.
+    pub(crate) fn counters(&self) -> Counters {
+        let group = self.leavings.group.as_ref();
+        group.map(Group::counters).unwrap_or_default()
+    }
+
+    /// Looks at the limits that are sampled.
+    pub(crate) fn sample(&mut self, now: Millis) -> Option<Input> {
+        let passed = self.watch.sample(now, self.leavings.group.as_ref());
+        passed.map(Input::Limit)
     }
 
     /// The failure for the front end.
@@ -227,7 +276,11 @@ impl Jail {
                 detail: "the jail was ended while it was being built".to_owned(),
             };
         };
-        let detail = if failure.stage == Stage::Mount {
+        let counters = self.counters();
+        let detail = if counters.oom_kills > 0 {
+            let limit = self.limits.memory_bytes.unwrap_or(0);
+            format!("the memory limit of {limit} bytes is too small for the jail: ")
+        } else if failure.stage == Stage::Mount {
             let step = self.steps.get(usize::from(failure.index));
             step.map_or_else(String::new, |step| format!("{step:?}: "))
         } else if failure.stage == Stage::Cwd {

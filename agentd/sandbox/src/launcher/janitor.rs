@@ -8,8 +8,6 @@
 //! own, so that what ends the launcher's process group spares it, and no descriptor but the pipe.
 
 use std::{
-    ffi::OsStr,
-    fs,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
@@ -21,10 +19,13 @@ use std::{
 use nix::{errno::Errno, fcntl::OFlag, sys::stat::Mode, unistd::pipe2};
 
 use super::stale;
-use crate::sys::{
-    caps, exec, files,
-    fork::{self, Forked},
-    signals, socket, wait,
+use crate::{
+    cgroup,
+    sys::{
+        caps, exec, files,
+        fork::{self, Forked},
+        signals, socket, wait,
+    },
 };
 
 /// How long it goes on trying: on the nested tier the commands' inits outlive the launcher until they have
@@ -48,7 +49,7 @@ impl Janitor {
     pub(crate) fn hire() -> Result<Self, Errno> {
         let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
         let launcher = std::process::id();
-        match fork::clone_process(0)? {
+        match fork::clone_process(0, None)? {
             Forked::Child(_) => {
                 // ORDER: its copy of the other end goes first, or the pipe never ends.
                 let closed = files::close_number(write.as_raw_fd());
@@ -64,9 +65,13 @@ impl Janitor {
         }
     }
 
+    /// Its pid, as this process sees it.
+    pub(crate) fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
     /// Has a cgroup removed as well, with everything below it and every process in it: the directory of a
-    /// cgroup that this launcher made. To be called before it is made.
-    #[expect(dead_code, reason = "the launcher makes no cgroups yet")]
+    /// cgroup that this launcher made.
     pub(crate) fn entrust_cgroup(&self, path: &Path) -> Result<(), Errno> {
         let mut line = path.as_os_str().as_bytes().to_vec();
         if line.len() > LONGEST_PATH {
@@ -115,11 +120,12 @@ fn withdraw(pipe: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 fn work(launcher: u32, pipe: &OwnedFd) -> std::io::Result<()> {
     let cgroups = listen(pipe);
+    // The processes in them are the launcher's children's and die with it; this is for those that do not.
+    cgroup::remove_all(&cgroups);
     let uid = nix::unistd::geteuid().as_raw();
     let start = Instant::now();
     loop {
-        let emptied = cgroups.iter().try_for_each(|path| remove_cgroup(path));
-        let result = emptied.and(stale::remove_all_of(launcher, uid));
+        let result = stale::remove_all_of(launcher, uid);
         if result.is_ok() || start.elapsed() > PATIENCE {
             return result;
         }
@@ -147,39 +153,4 @@ fn listen(pipe: &OwnedFd) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
     paths
-}
-
-/// Ends every process in a cgroup and removes it and those below it. One that is gone is no error.
-fn remove_cgroup(path: &Path) -> std::io::Result<()> {
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_cgroup(&entry.path())?;
-        }
-    }
-    kill_members(path);
-    // Busy until the last process is reaped; the caller tries again.
-    fs::remove_dir(path)
-}
-
-/// Version 2 has a file for it; version 1 has only the list. The processes are the launcher's children's
-/// and die with it; this is for those that do not.
-fn kill_members(path: &Path) {
-    if fs::write(path.join("cgroup.kill"), "1").is_ok() {
-        return;
-    }
-    let members = fs::read(path.join("cgroup.procs")).unwrap_or_default();
-    for pid in members.split(|byte| *byte == b'\n') {
-        let pid = OsStr::from_bytes(pid)
-            .to_str()
-            .and_then(|pid| pid.parse().ok());
-        if let Some(pid) = pid.filter(|pid: &libc::pid_t| *pid > 1) {
-            // Without the right to, only its own user's.
-            wait::signal_pid(pid, libc::SIGKILL).unwrap_or_default();
-        }
-    }
 }

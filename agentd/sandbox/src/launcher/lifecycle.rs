@@ -7,7 +7,7 @@
 //!     └──failure, init gone──▶ Ended
 //! ```
 
-use crate::monitor::{Cause, LeaderStatus, StopReason, Usage};
+use crate::monitor::{Cause, LeaderStatus, LimitKind, StopReason, Usage};
 
 /// Milliseconds of a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +58,8 @@ pub(crate) enum Input {
         /// Milliseconds of grace.
         grace_ms: Option<u64>,
     },
+    /// A limit that is sampled was passed.
+    Limit(LimitKind),
     /// Time has passed.
     Tick,
 }
@@ -219,6 +221,15 @@ impl Lifecycle {
                 | Phase::Ended => Vec::new(),
             },
             Input::Stop { reason, grace_ms } => self.stop(now, (reason, grace_ms)),
+            Input::Limit(limit) => match self.phase {
+                Phase::Running { .. } => self.terminate(now, Cause::Limit(limit), None),
+                // What ends anyway needs no second reason.
+                Phase::SettingUp { .. }
+                | Phase::Terminating { .. }
+                | Phase::Lingering { .. }
+                | Phase::Killing { .. }
+                | Phase::Ended => Vec::new(),
+            },
             Input::Tick => self.tick(now),
         }
     }

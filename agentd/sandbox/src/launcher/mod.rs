@@ -7,11 +7,13 @@ mod clock;
 mod descriptors;
 mod facts;
 mod given_up;
+mod hits;
 mod jail;
 mod janitor;
 mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
+mod limits;
 mod outbox;
 mod protected;
 mod removal;
@@ -32,7 +34,10 @@ use std::{
 use janitor::Janitor;
 use thiserror::Error;
 
+pub(crate) use jail::complain;
+
 use crate::{
+    cgroup::Cgroups,
     launch::{self, STATE_FD},
     monitor::{Channel, ChannelError, Event, Request},
     probe,
@@ -98,6 +103,12 @@ fn raise_open_files() {
     }
 }
 
+/// This process, the front end that started it, and who cleans up.
+fn own_processes(janitor: &Janitor) -> [i32; 3] {
+    use nix::unistd::{getpid, getppid};
+    [getpid().as_raw(), getppid().as_raw(), janitor.pid()]
+}
+
 fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), LauncherError> {
     let args = args::parse(arguments)?;
     let socket = files::take_stdin().map_err(LauncherError::NotStartedByAgentd)?;
@@ -107,12 +118,15 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
     // ORDER: before anything is made that it would have to remove.
     let janitor = Janitor::hire().map_err(LauncherError::NoJanitor)?;
-    let result = serve((args, channel));
+    let result = serve((args, channel), &janitor);
     janitor.dismiss();
     result
 }
 
-fn serve((args, channel): (args::Args, Channel<Event, Request>)) -> Result<(), LauncherError> {
+fn serve(
+    (args, channel): (args::Args, Channel<Event, Request>),
+    janitor: &Janitor,
+) -> Result<(), LauncherError> {
     // The socket is the lifecycle, signals are not: a service manager or a terminal signals the whole
     // group, and agentd has its commands ended and cleaned up after in order.
     let ignored = [
@@ -131,18 +145,30 @@ fn serve((args, channel): (args::Args, Channel<Event, Request>)) -> Result<(), L
     raise_open_files();
     // ORDER: after the limit was raised, before any descriptor could get that number.
     launch::reserve_state_fd().map_err(LauncherError::NoStateFd)?;
-    let host = probe::probe();
+    let mut host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
     if let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid) {
-        jail::complain(format_args!(
+        complain(format_args!(
             "what earlier runs left in {}: {error}",
             stale::PARENT
         ));
     }
     let catalogue = Catalogue::load(&args.profile_dirs)?;
-    let mut server = server::Server::new(channel, (host, tier), (catalogue, args));
+    let cgroups = Cgroups::open(args.cgroup, &own_processes(janitor));
+    for root in cgroups.roots() {
+        if let Err(errno) = janitor.entrust_cgroup(&root) {
+            let what = root.display();
+            complain(format_args!(
+                "{what} will remain if this is killed: {errno}"
+            ));
+        }
+    }
+    host.capabilities.push(cgroups.capability());
+    let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
     server.announce();
-    Ok(server.serve()?)
+    let served = server.serve();
+    server.close();
+    Ok(served?)
 }

@@ -10,6 +10,7 @@ use super::{
     clock::Clock,
     facts::{self, Surroundings},
     given_up::GivenUp,
+    hits,
     jail::{Jail, Setup},
     lifecycle::{Action, Input, Millis},
     outbox::Outbox,
@@ -18,6 +19,7 @@ use super::{
     uids::Uids,
 };
 use crate::{
+    cgroup::Cgroups,
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
     monitor::{
@@ -46,6 +48,8 @@ pub(crate) struct Server {
     workshop: Workshop,
     jails: BTreeMap<ExecKey, Jail>,
     given_up: GivenUp,
+    /// When to look again at groups that could not be removed yet.
+    tidy_at: Option<Millis>,
 }
 
 impl Server {
@@ -54,21 +58,35 @@ impl Server {
         channel: Channel<Event, Request>,
         (host, tier): (Host, Tier),
         (catalogue, args): (Catalogue, Args),
+        cgroups: Cgroups,
     ) -> Self {
+        let cgroup = cgroups.facts().clone();
         Self {
             channel,
             outbox: Outbox::default(),
             clock: Clock::start(),
             workshop: Workshop {
-                surroundings: Surroundings { host, tier, args },
+                surroundings: Surroundings {
+                    host,
+                    tier,
+                    args,
+                    cgroup,
+                },
                 catalogue,
                 id_maps: IdMaps::default(),
                 uids: Uids::of_launcher(std::process::id()),
                 sessions: Sessions::default(),
+                cgroups,
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
+            tidy_at: None,
         }
+    }
+
+    /// Removes what belongs to no single execution. The last call.
+    pub(crate) fn close(&mut self) {
+        self.workshop.cgroups.close();
     }
 
     /// Says what this host and the profiles are.
@@ -85,7 +103,7 @@ impl Server {
                 .iter()
                 .map(|known| (known.name.to_owned(), known.available, known.detail.clone()))
                 .collect(),
-            cgroup: "none".to_owned(),
+            cgroup: self.workshop.cgroups.kind().name().to_owned(),
             profiles: u32::try_from(profiles.len()).unwrap_or(u32::MAX),
         });
         self.push_profiles(profiles);
@@ -106,9 +124,17 @@ impl Server {
             self.observe_jails();
             self.finish_closing();
             self.given_up.reap();
+            self.tidy();
         };
         self.farewell();
         result
+    }
+
+    /// Removes the groups of executions that are over.
+    fn tidy(&mut self) {
+        let now = self.clock.now();
+        let again = self.workshop.cgroups.tidy();
+        self.tidy_at = again.map(|milliseconds| now.after(milliseconds));
     }
 
     fn wait(&self) {
@@ -129,7 +155,9 @@ impl Server {
         let deadline = self
             .jails
             .values()
-            .filter_map(|jail| jail.life.deadline())
+            .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
+            .chain([self.tidy_at])
+            .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {
             // One more: a timer that fires early would only spin.
@@ -317,7 +345,11 @@ impl Server {
         for exec in keys {
             if let Some(jail) = self.jails.get_mut(&exec) {
                 let actions = jail.observe(now);
+                let passed = jail.sample(now);
                 self.act(exec, actions);
+                if let Some(input) = passed {
+                    self.step(exec, now, input);
+                }
             }
             self.step(exec, now, Input::Tick);
         }
@@ -342,7 +374,7 @@ impl Server {
                     self.outbox.push(&Event::LeaderExited { exec, status });
                 }
                 Action::Terminate => jail.command(Command::TERMINATE),
-                Action::Kill => jail.command(Command::Kill),
+                Action::Kill => jail.kill_tree(),
                 Action::KillInit => jail.kill_init(),
                 Action::AnnounceFailure { too_long } => {
                     let failure = if too_long {
@@ -365,16 +397,25 @@ impl Server {
                         // The front end has read everything; after a kill it may still be reading.
                         file.remove_if_empty();
                     }
+                    // ORDER: read before the group is removed.
+                    let counters = jail.counters();
+                    let known = hits::Known {
+                        limits: &jail.limits,
+                        counters: &counters,
+                        growth: jail.watch.growth(),
+                    };
+                    let hits = hits::name(&end, known);
+                    let proven = jail.is_proven_gone();
                     let tripped = self.bury(exec);
                     self.outbox.push(&Event::Ended {
                         exec,
                         cause: end.cause,
                         status: end.status,
                         leftover: end.leftover,
-                        usage: end.usage,
+                        usage: hits::usage(end.usage, &counters),
                         tripped,
-                        hits: Vec::new(),
-                        proven: end.proven,
+                        hits,
+                        proven: end.proven || proven,
                     });
                 }
             }
@@ -417,7 +458,7 @@ impl Server {
     /// The front end is gone: every jail dies, and what they left is cleaned up.
     fn farewell(&mut self) {
         for jail in self.jails.values() {
-            jail.command(Command::Kill);
+            jail.kill_tree();
         }
         let until = self.clock.now().after(FAREWELL_MS);
         while !self.jails.is_empty() && self.clock.now() < until {

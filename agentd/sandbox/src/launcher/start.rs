@@ -9,6 +9,7 @@ use super::{
     facts::{self, Reserved, Surroundings},
     jail::{Fallback, Jail, Leavings, Setup},
     lifecycle::{Lifecycle, Millis},
+    limits::Watch,
     protected,
     sessions::{Session, Sessions},
     stale,
@@ -16,6 +17,7 @@ use super::{
     uids::Uids,
 };
 use crate::{
+    cgroup::{Cgroups, Entry, Group},
     launch::{self, IdMaps, PrepareError, Resources, Stdio},
     monitor::{ExecKey, JailReport, SetupFailure, Tripped},
     plan::Plan,
@@ -47,6 +49,7 @@ pub(crate) struct Workshop {
     pub(crate) id_maps: IdMaps,
     pub(crate) uids: Uids,
     pub(crate) sessions: Sessions,
+    pub(crate) cgroups: Cgroups,
 }
 
 impl Workshop {
@@ -60,7 +63,8 @@ impl Workshop {
         let reserved = self.reserve(exec, invocation)?;
         let mut leavings = self.leavings(&reserved);
         let kept = self.keep_output(invocation, &mut leavings);
-        let launched = kept.and_then(|kept| Ok((self.launch(invocation, &reserved, fds)?, kept)));
+        let launched =
+            kept.and_then(|kept| Ok((self.launch((exec, invocation), &reserved, fds)?, kept)));
         match launched {
             Ok((launched, kept)) => {
                 let Launched {
@@ -68,13 +72,15 @@ impl Workshop {
                     plan,
                     child,
                     terminal,
+                    group,
                 } = launched;
                 let (fallback, notes) = session_directory(invocation, &policy);
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
                 Ok(Jail {
+                    watch: Watch::new(now, &policy, group.as_ref()),
                     life: Lifecycle::new(now, times, policy.tier),
                     report: report(&policy, &plan, self.surroundings.host.landlock_abi),
-                    limits: policy.limits,
+                    limits: policy.limits.in_force(&policy.cgroup),
                     cwd: policy.cwd,
                     fallback,
                     notes,
@@ -91,6 +97,7 @@ impl Workshop {
                             workspace: policy.workspace,
                             names: plan.tripwires,
                         },
+                        group,
                         ..leavings
                     },
                     steps: plan.mounts,
@@ -133,6 +140,9 @@ impl Workshop {
                 fs::remove_file(file).unwrap_or_default();
             }
         }
+        if let Some(group) = leavings.group {
+            self.cgroups.retire(group);
+        }
         if let Some(uid) = leavings.uid {
             self.uids.give_back(uid);
         }
@@ -149,6 +159,7 @@ impl Workshop {
             script: script.filter(|_| nested),
             output: None,
             tripwires: Tripwires::default(),
+            group: None,
         }
     }
 
@@ -202,7 +213,7 @@ impl Workshop {
 
     fn launch(
         &mut self,
-        invocation: &Invocation,
+        (exec, invocation): (ExecKey, &Invocation),
         reserved: &Reserved,
         fds: Vec<OwnedFd>,
     ) -> Result<Launched, NotStarted> {
@@ -221,23 +232,49 @@ impl Workshop {
         } = descriptors::sort(invocation, fds)?;
         let (stdio, terminal) = stdio(policy.tier, pipes)?;
         let (fallback, _) = session_directory(invocation, &policy);
+        let namespaces = self.sessions.of(invocation)?.and_then(Session::namespaces);
+        let (group, entry) = self.join(exec, &policy)?;
         let resources = Resources {
             stdio,
             script,
             state,
             fallback_cwd: fallback.map(|fallback| fallback.cwd),
             id_map,
-            namespaces: self.sessions.of(invocation)?.and_then(Session::namespaces),
+            namespaces,
+            entry,
         };
-        let jail = launch::prepare(&policy, &plan, &invocation.program, resources)
-            .map_err(|error| unprepared(&error))?;
-        let child = launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))?;
-        Ok(Launched {
-            policy,
-            plan,
-            child,
-            terminal,
-        })
+        let spawned = launch::prepare(&policy, &plan, &invocation.program, resources)
+            .map_err(|error| unprepared(&error))
+            .and_then(|jail| {
+                launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))
+            });
+        match (spawned, group) {
+            (Ok(child), group) => Ok(Launched {
+                policy,
+                plan,
+                child,
+                terminal,
+                group,
+            }),
+            (Err(error), group) => {
+                group
+                    .into_iter()
+                    .for_each(|group| self.cgroups.retire(group));
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the control group of an execution.
+    fn join(&self, exec: ExecKey, policy: &Policy) -> Result<(Option<Group>, Entry), NotStarted> {
+        match self.cgroups.create(exec.0, &policy.limits, policy.tier) {
+            Ok(Some((group, entry))) => Ok((Some(group), entry)),
+            Ok(None) => Ok((None, Entry::None)),
+            Err(error) => {
+                let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+                Err(at("cgroup", errno))
+            }
+        }
     }
 }
 
@@ -248,6 +285,8 @@ struct Launched {
     child: launch::Child,
     /// The master of a terminal of the host.
     terminal: Option<OwnedFd>,
+    /// The control group.
+    group: Option<Group>,
 }
 
 /// Where to start when the directory that the session carries cannot be entered, and what there is to say
@@ -343,6 +382,6 @@ fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {
         landlock_abi,
         identity: policy.identity,
         uid,
-        cgroup: "none".to_owned(),
+        cgroup: policy.cgroup.kind.name().to_owned(),
     }
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    policy::{Identity, Layer, NetMode, Policy, RuleRef, Tier},
+    policy::{CgroupKind, Identity, Layer, NetMode, Policy, RuleRef, Tier},
     seccomp::{self, Instruction},
 };
 
@@ -169,6 +169,9 @@ fn layers(policy: &Policy) -> Vec<Layer> {
     }
     if matches!(policy.identity, Identity::Ephemeral { .. }) {
         layers.push(Layer::EphemeralUid);
+    }
+    if policy.cgroup.kind != CgroupKind::None {
+        layers.push(Layer::Cgroup);
     }
     layers.extend([
         Layer::NoCapabilities,

@@ -17,6 +17,8 @@ pub struct Rlimit {
 const MEMLOCK: u64 = 64 * 1024;
 /// Seconds between SIGXCPU and SIGKILL.
 const CPU_GRACE: u64 = 2;
+/// By how much the limit of the user's processes is above the group's.
+const BEHIND_THE_GROUP: u64 = 16;
 
 pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
     use nix::sys::resource::Resource;
@@ -52,8 +54,17 @@ pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
         // what the user has now plus what the command may have.
         let own_user = matches!(policy.identity, Identity::Ephemeral { .. });
         let own_count = policy.tier == Tier::Rootless || (own_user && policy.session.is_none());
-        let base = if own_count { 0 } else { tasks_of_user };
-        all.push(same(Resource::RLIMIT_NPROC, base.saturating_add(pids)));
+        let base = match (own_count, policy.cgroup.pids) {
+            (true, false) => Some(0),
+            // The group's counter comes first, since it says whose limit was hit; this is a second net.
+            (true, true) => Some(BEHIND_THE_GROUP),
+            (false, false) => Some(tasks_of_user),
+            // Commands of one user would use up each other's, and the group counts this one's alone.
+            (false, true) => None,
+        };
+        if let Some(base) = base {
+            all.push(same(Resource::RLIMIT_NPROC, base.saturating_add(pids)));
+        }
     }
     all
 }

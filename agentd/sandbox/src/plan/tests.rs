@@ -1,7 +1,9 @@
 //! Plans of small policies.
 
 use super::*;
-use crate::policy::{Exposure, FsPolicy, FsRule, Identity, Limits, SyscallBase, TmpPolicy};
+use crate::policy::{
+    CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, Identity, Limits, SyscallBase, TmpPolicy,
+};
 
 fn rule(path: &str, exposure: Exposure) -> FsRule {
     FsRule {
@@ -20,6 +22,7 @@ fn policy(tier: Tier) -> Policy {
         digest: String::new(),
         tier,
         degraded: Vec::new(),
+        cgroup: CgroupFacts::none(""),
         workspace: "/tmp/ws".into(),
         cwd: "/tmp/ws".into(),
         home: "/home/u".into(),
@@ -194,4 +197,30 @@ fn the_process_limit_counts_from_the_users_present_tasks_where_it_must() {
     assert_eq!(pids(Tier::Nested), Some(94));
     assert_eq!(pids(Tier::Rootless), Some(64));
     assert_eq!(pids(Tier::HostRoot), Some(94));
+}
+
+#[test]
+fn where_a_group_counts_processes_the_users_count_never_comes_first() {
+    let counted = |tier| {
+        let policy = Policy {
+            cgroup: CgroupFacts {
+                kind: CgroupKind::V2,
+                memory: true,
+                pids: true,
+                remedy: String::new(),
+            },
+            ..policy(tier)
+        };
+        let plan = Plan::compile(&policy, &survey());
+        assert!(plan.layers.contains(&Layer::Cgroup));
+        plan.rlimits
+            .into_iter()
+            .find(|limit| limit.resource == nix::sys::resource::Resource::RLIMIT_NPROC)
+            .map(|limit| limit.hard)
+    };
+    // Shared with other commands of the user: one must not use up another's.
+    assert_eq!(counted(Tier::HostRoot), None);
+    assert_eq!(counted(Tier::Nested), None);
+    // Of its own: a second net, above the first.
+    assert!(counted(Tier::Rootless).is_some_and(|limit| limit > 65));
 }

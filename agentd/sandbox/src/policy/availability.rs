@@ -70,7 +70,7 @@ fn missing(layer: Layer, profile: &Profile, facts: &HostFacts) -> Option<String>
         }),
         Layer::EphemeralUid => (!ephemeral_possible(facts)).then(|| ephemeral_remedy(facts)),
         Layer::Cgroup => {
-            Some("this release sets no cgroup limits; remove it from `require.layers`".to_owned())
+            (!facts.cgroup.memory || !facts.cgroup.pids).then(|| facts.cgroup.remedy.clone())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which guarantees are absent although the profile would use them, and what that means in practice.
 
-use super::{Degradation, Exposure, HostFacts, Identity, Layer, NetMode, Policy, Tier};
+use super::{CgroupKind, Degradation, Exposure, HostFacts, Identity, Layer, NetMode, Policy, Tier};
 
 /// Most carve-outs named in one text.
 const MOST_NAMES: usize = 16;
@@ -20,7 +20,44 @@ pub(super) fn list(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
             reason: super::availability::ephemeral_remedy(facts),
         });
     }
-    if policy.identity == Identity::RootWithoutCapabilities && policy.limits.pids.is_some() {
+    degraded.extend(limits(policy, facts));
+    degraded.sort_by_key(|degradation| degradation.layer);
+    degraded
+}
+
+/// Limits that are not enforced, or in another way than the profile means them.
+fn limits(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
+    let mut degraded = Vec::new();
+    let cgroup = &facts.cgroup;
+    let missing = |guarantee: String| Degradation {
+        layer: Layer::Cgroup,
+        guarantee,
+        reason: cgroup.remedy.clone(),
+    };
+    if let Some(bytes) = policy.limits.memory_bytes.filter(|_| !cgroup.memory) {
+        // A limit of address space (`RLIMIT_AS`, `RLIMIT_DATA`) is no substitute: it counts what is only
+        // reserved, so that Go, Java, Node and sanitizers do not even start, and one process, not the tree.
+        degraded.push(missing(format!(
+            "the memory limit of {bytes} bytes is not enforced"
+        )));
+    }
+    if policy.limits.cpu_seconds.is_some() && cgroup.kind == CgroupKind::None {
+        degraded.push(missing(
+            "the CPU limit holds for each process, not for the tree".to_owned(),
+        ));
+    }
+    if let Some(pids) = policy.limits.pids.filter(|_| !cgroup.pids)
+        && shares_user(policy)
+    {
+        degraded.push(missing(format!(
+            "the limit of {pids} processes counts all processes of your user, so that commands can use \
+             up each other's"
+        )));
+    }
+    if policy.identity == Identity::RootWithoutCapabilities
+        && policy.limits.pids.is_some()
+        && !cgroup.pids
+    {
         degraded.push(Degradation {
             layer: Layer::Rlimits,
             guarantee: "the number of processes is not limited: the kernel exempts uid 0"
@@ -28,16 +65,12 @@ pub(super) fn list(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
             reason: super::availability::ephemeral_remedy(facts),
         });
     }
-    if let Some(bytes) = policy.limits.memory_bytes {
-        degraded.push(Degradation {
-            layer: Layer::Cgroup,
-            guarantee: format!("the memory limit of {bytes} bytes is not enforced"),
-            reason: "this release sets no cgroup limits; set a limit on the daemon's own cgroup"
-                .to_owned(),
-        });
-    }
-    degraded.sort_by_key(|degradation| degradation.layer);
     degraded
+}
+
+/// The kernel counts the command's processes together with others of the same user.
+fn shares_user(policy: &Policy) -> bool {
+    matches!(policy.identity, Identity::Caller { .. }) && policy.tier != Tier::Rootless
 }
 
 /// What the nested tier lacks.

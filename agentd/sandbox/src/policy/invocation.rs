@@ -44,7 +44,7 @@ pub struct LimitRequest {
     pub idle_timeout_ms: Option<u64>,
     /// Time between TERM and KILL in milliseconds.
     pub kill_grace_ms: Option<u64>,
-    /// CPU seconds of one process.
+    /// CPU seconds of the tree.
     pub cpu_seconds: Option<u64>,
     /// Memory of the tree in bytes.
     pub memory_bytes: Option<u64>,

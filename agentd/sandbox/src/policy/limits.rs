@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lifetime, LimitRequest, Refusal};
+use super::{CgroupFacts, Lifetime, LimitRequest, Refusal};
 use crate::profile::LimitRules;
 
 /// Limits in force: what the profile sets, lowered by the request.
@@ -15,11 +15,13 @@ pub struct Limits {
     pub idle_timeout_ms: Option<u64>,
     /// Time between TERM and KILL in milliseconds.
     pub kill_grace_ms: u64,
-    /// CPU seconds of one process (`RLIMIT_CPU`).
+    /// CPU seconds: of the whole tree where a control group counts them, and of each process
+    /// (`RLIMIT_CPU`).
     pub cpu_seconds: Option<u64>,
-    /// Memory of the tree in bytes; kept for the report, enforced only by a cgroup.
+    /// Memory of the tree in bytes; enforced only by a control group.
     pub memory_bytes: Option<u64>,
-    /// Processes and threads (`RLIMIT_NPROC`, per uid and user namespace).
+    /// Processes and threads: of the tree where a control group counts them, else of the user
+    /// (`RLIMIT_NPROC`, per uid and user namespace).
     pub pids: Option<u64>,
     /// Bytes of one file (`RLIMIT_FSIZE`).
     pub file_size_bytes: Option<u64>,
@@ -36,6 +38,16 @@ pub const NO_TIMEOUT: u64 = u64::MAX;
 
 /// The most wall clock that a command can ask for that lives as long as its session: a day.
 const LONGEST_IN_SESSION: u64 = 24 * 60 * 60 * 1000;
+impl Limits {
+    /// The limits that are enforced with these control groups.
+    #[must_use]
+    pub fn in_force(self, cgroup: &CgroupFacts) -> Self {
+        Self {
+            memory_bytes: self.memory_bytes.filter(|_| cgroup.memory),
+            ..self
+        }
+    }
+}
 
 /// The limits in force: the smaller of the profile's and the request's. Time may be asked for up to the
 /// profile's maximum; what lives as long as its session has none unless it asks.

@@ -4,6 +4,7 @@
 //! limit clamped) and inert; `plan` compiles it, `explain` answers questions about it.
 
 mod availability;
+mod cgroup;
 mod degrade;
 mod env;
 mod environment;
@@ -23,6 +24,7 @@ mod workspace;
 pub(crate) mod tests;
 
 pub use availability::unavailable;
+pub use cgroup::{CgroupFacts, CgroupKind};
 pub use env::EnvPolicy;
 pub use environment::may_be_passed;
 pub(crate) use environment::{is_variable_name, never_allowed};
@@ -112,6 +114,8 @@ pub struct Policy {
     pub tier: Tier,
     /// Guarantees that are absent on this tier, all of them accepted by the profile.
     pub degraded: Vec<Degradation>,
+    /// What control groups do for the command.
+    pub cgroup: CgroupFacts,
     /// Workspace, absolute and without symbolic links.
     pub workspace: PathBuf,
     /// First working directory, absolute.

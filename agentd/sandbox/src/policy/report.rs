@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::SessionDirs;
+use super::{CgroupFacts, SessionDirs};
 
 /// How much isolation a host offers. Ordered: higher includes lower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -139,6 +139,8 @@ pub struct HostFacts {
     pub landlock_abi: u32,
     /// Why the tier is not higher, and the remedy.
     pub tier_reason: String,
+    /// What control groups do here, as tried.
+    pub cgroup: CgroupFacts,
     /// User id of the launcher.
     pub launcher_uid: u32,
     /// Group id of the launcher; the group of commands when it cannot change identity.

@@ -49,6 +49,7 @@ pub fn resolve(
         digest: profile.digest.clone(),
         tier: facts.tier,
         degraded: Vec::new(),
+        cgroup: facts.cgroup.clone(),
         workspace: invocation.workspace.clone(),
         cwd,
         fs,

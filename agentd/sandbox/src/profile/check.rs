@@ -304,6 +304,7 @@ impl Checker<'_> {
             open_files: self.amount("limits.open_files", Count, raw.open_files.as_ref())?,
             file_size_bytes: self.amount("limits.file_size", Bytes, raw.file_size.as_ref())?,
             output_bytes: self.amount("limits.output", Bytes, raw.output.as_ref())?,
+            disk_bytes: self.amount("limits.disk", Bytes, raw.disk.as_ref())?,
         };
         Ok(())
     }

@@ -139,6 +139,7 @@ fn values(text: &mut String, profile: &Profile) -> fmt::Result {
             optional(limits.defaults.file_size_bytes),
         ),
         ("limits.output", optional(limits.defaults.output_bytes)),
+        ("limits.disk", optional(limits.defaults.disk_bytes)),
     ] {
         match profile.sources.get(key) {
             Some(place) => writeln!(text, "  {key} = {value}  [{place}]")?,

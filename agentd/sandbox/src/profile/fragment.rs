@@ -59,6 +59,7 @@ pub(super) struct LimitSettings {
     pub(super) open_files: Option<u64>,
     pub(super) file_size_bytes: Option<u64>,
     pub(super) output_bytes: Option<u64>,
+    pub(super) disk_bytes: Option<u64>,
 }
 
 impl Settings {
@@ -140,6 +141,7 @@ impl LimitSettings {
             open_files: self.open_files.or(parent.open_files),
             file_size_bytes: self.file_size_bytes.or(parent.file_size_bytes),
             output_bytes: self.output_bytes.or(parent.output_bytes),
+            disk_bytes: self.disk_bytes.or(parent.disk_bytes),
         }
     }
 }

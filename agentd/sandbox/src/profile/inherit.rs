@@ -142,7 +142,7 @@ fn limits(fragment: &Fragment, settings: &Settings) -> Result<LimitRules, Profil
             file_size_bytes: limits.file_size_bytes,
             open_files: need(limits.open_files, "limits.open_files")?,
             output_bytes: limits.output_bytes,
-            disk_bytes: None,
+            disk_bytes: limits.disk_bytes,
         },
         max_timeout_ms: need(limits.wall_max_ms, "limits.wall_max")?,
         max_grace_ms: need(limits.grace_max_ms, "limits.grace_max")?,

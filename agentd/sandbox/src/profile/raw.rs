@@ -163,6 +163,7 @@ pub(super) struct RawLimits {
     pub(super) open_files: Option<Spanned<Amount>>,
     pub(super) file_size: Option<Spanned<Amount>>,
     pub(super) output: Option<Spanned<Amount>>,
+    pub(super) disk: Option<Spanned<Amount>>,
 }
 
 /// A number or a text with a unit, not yet understood.

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
 use nix::errno::Errno;
@@ -26,49 +26,90 @@ pub(crate) enum Forked {
     Child(ForkedProcess),
 }
 
-/// Forks with namespace flags (`CLONE_NEW*`). `EBUSY` when this process has more than one thread.
-/// Allocates (to count the threads) in the parent, before the fork.
-pub(crate) fn clone_process(flags: libc::c_int) -> Result<Forked, Errno> {
+/// The arguments of `clone3`, as the kernel lays them out.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// `CLONE_INTO_CGROUP`: only `clone3` has room for it.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Forks with namespace flags (`CLONE_NEW*`), into the control group that `group` is the directory of.
+/// `EBUSY` when this process has more than one thread. Allocates (to count the threads) in the parent,
+/// before the fork.
+pub(crate) fn clone_process(
+    flags: libc::c_int,
+    group: Option<BorrowedFd<'_>>,
+) -> Result<Forked, Errno> {
     let threads = fs::read_dir("/proc/self/task").map(Iterator::count);
     if !matches!(threads, Ok(1)) {
         return Err(Errno::EBUSY);
     }
-    clone_with(flags)
+    clone_with(flags, group)
 }
 
 /// Forks a sibling: from inside a forked process, with namespace flags, a child of this process's
 /// parent. Its pid is told in this process's pid namespace. Allocates nothing.
 pub(crate) fn clone_sibling(_proof: &ForkedProcess, flags: libc::c_int) -> Result<Forked, Errno> {
-    clone_with(flags | libc::CLONE_PARENT)
+    clone_with(flags | libc::CLONE_PARENT, None)
 }
 
 /// The callers have proved that there is one thread.
-fn clone_with(flags: libc::c_int) -> Result<Forked, Errno> {
+fn clone_with(flags: libc::c_int, group: Option<BorrowedFd<'_>>) -> Result<Forked, Errno> {
     let mut pidfd: libc::c_int = -1;
     let flags = libc::c_ulong::try_from(flags | libc::CLONE_PIDFD | libc::SIGCHLD)
         .map_err(|_negative| Errno::EINVAL)?;
-    // The raw call, because glibc's `clone` wants a new stack and `clone3` is refused by common
-    // container filters. Argument order of x86_64 and aarch64 differs only in the last two, both 0.
-    // SAFETY: without CLONE_VM the child gets a copy of this address space and returns here on the same
-    // stack; without CLONE_SETTLS and the TID flags the last arguments are ignored; `pidfd` is a valid
-    // place for CLONE_PIDFD to write to; this process has one thread, so no lock is held by another.
-    let pid = unsafe {
-        libc::syscall(
-            libc::SYS_clone,
-            flags,
-            0_usize,
-            &raw mut pidfd,
-            0_usize,
-            0_usize,
-        )
+    let pid = match group {
+        Some(group) => clone_into((flags, &raw mut pidfd), group)?,
+        None => clone_plain((flags, &raw mut pidfd))?,
     };
-    let pid = super::int_result(pid)?;
     if pid == 0 {
         return Ok(Forked::Child(ForkedProcess(())));
     }
     // SAFETY: CLONE_PIDFD succeeded, so the kernel installed `pidfd` for us and nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Forked::Parent { pid, pidfd })
+}
+
+fn clone_plain((flags, pidfd): (libc::c_ulong, *mut libc::c_int)) -> Result<libc::pid_t, Errno> {
+    // The raw call, because glibc's `clone` wants a new stack and `clone3` is refused by common
+    // container filters. Argument order of x86_64 and aarch64 differs only in the last two, both 0.
+    // SAFETY: without CLONE_VM the child gets a copy of this address space and returns here on the same
+    // stack; without CLONE_SETTLS and the TID flags the last arguments are ignored; `pidfd` is a valid
+    // place for CLONE_PIDFD to write to; this process has one thread, so no lock is held by another.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, pidfd, 0_usize, 0_usize) };
+    super::int_result(pid)
+}
+
+fn clone_into(
+    (flags, pidfd): (libc::c_ulong, *mut libc::c_int),
+    group: BorrowedFd<'_>,
+) -> Result<libc::pid_t, Errno> {
+    let signal = u64::try_from(libc::SIGCHLD).unwrap_or(0);
+    let args = CloneArgs {
+        // The signal has a place of its own here.
+        flags: (flags & !signal) | INTO_CGROUP,
+        pidfd: u64::try_from(pidfd.expose_provenance()).map_err(|_wide| Errno::EINVAL)?,
+        exit_signal: signal,
+        cgroup: u64::try_from(group.as_raw_fd()).map_err(|_negative| Errno::EBADF)?,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as in `clone_plain`; `args` is a valid `clone_args` of the size given, without a stack, so
+    // the child returns here on a copy of this one; `group` is open by `BorrowedFd`.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    super::int_result(pid)
 }
 
 /// Forks once more inside a forked process. Returns the pid in the parent and 0 in the child.

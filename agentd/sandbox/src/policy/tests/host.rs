@@ -8,7 +8,11 @@ fn every_shipped_profile_resolves_on_every_tier_or_refuses_the_tier() {
         for tier in [Tier::Nested, Tier::Rootless, Tier::HostRoot] {
             let facts = facts(tier);
             match resolve(profile, &invocation(&profile.name), &facts) {
-                Ok(policy) => assert_eq!(policy.degraded.len() > 1, tier == Tier::Nested),
+                Ok(policy) => {
+                    let mut absent = policy.degraded.iter().map(|absent| absent.layer);
+                    let other = absent.any(|layer| layer != Layer::Cgroup);
+                    assert_eq!(other, tier == Tier::Nested, "{}", profile.name);
+                }
                 Err(Refusal::TierTooLow {
                     required,
                     available,
@@ -49,7 +53,9 @@ fn a_required_layer_that_is_not_there_is_a_refusal() {
         ("user-namespace", Tier::Rootless, true),
         ("subreaper", Tier::Rootless, false),
         ("subreaper", Tier::Nested, true),
-        ("cgroup", Tier::HostRoot, false),
+        ("cgroup", Tier::HostRoot, true),
+        ("cgroup", Tier::Rootless, false),
+        ("cgroup", Tier::Nested, false),
         ("landlock", Tier::Nested, true),
         ("ephemeral-uid", Tier::Rootless, false),
         ("ephemeral-uid", Tier::HostRoot, false),
@@ -60,6 +66,60 @@ fn a_required_layer_that_is_not_there_is_a_refusal() {
     }
     let open = profile_with("[require]\nlayers = [\"net-namespace\"]\n[net]\nmode = \"host\"");
     resolve(&open, &invocation("x"), &facts(Tier::HostRoot)).unwrap_err();
+}
+
+#[test]
+fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
+    use CgroupKind::{Hybrid, V1, V2};
+    let profile = profile_with("[limits]\ncpu = \"5s\"");
+    for (kind, memory, pids, tier, texts) in [
+        (V2, true, true, Tier::Nested, &[][..]),
+        (Hybrid, true, false, Tier::HostRoot, &["of 512 processes"]),
+        (V1, false, true, Tier::HostRoot, &["the memory limit of"]),
+        (V1, true, false, Tier::Rootless, &[]),
+        (
+            CgroupKind::None,
+            false,
+            false,
+            Tier::Rootless,
+            &["the memory limit of", "the CPU limit holds for each"],
+        ),
+        (
+            CgroupKind::None,
+            false,
+            false,
+            Tier::HostRoot,
+            &[
+                "the memory limit of",
+                "the CPU limit holds for each",
+                "of 512 processes",
+            ],
+        ),
+    ] {
+        let cgroup = CgroupFacts {
+            kind,
+            memory,
+            pids,
+            remedy: "delegate it".to_owned(),
+        };
+        let facts = HostFacts {
+            cgroup,
+            ..facts(tier)
+        };
+        let policy = resolve(&profile, &invocation("x"), &facts).unwrap();
+        let absent: Vec<_> = policy
+            .degraded
+            .iter()
+            .filter(|absent| absent.layer == Layer::Cgroup)
+            .collect();
+        assert_eq!(absent.len(), texts.len(), "{kind} {tier}: {absent:?}");
+        for (absent, text) in absent.iter().zip(texts) {
+            assert!(absent.guarantee.contains(text), "{absent:?}");
+            assert_eq!(absent.reason, "delegate it");
+        }
+        let in_force = policy.limits.in_force(&policy.cgroup).memory_bytes;
+        assert_eq!(in_force.is_some(), memory, "{kind}");
+    }
 }
 
 #[test]

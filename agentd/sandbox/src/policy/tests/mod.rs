@@ -9,8 +9,9 @@ mod workspace;
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
 
 use super::{
-    Caller, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation, Layer, Lifetime,
-    LimitRequest, Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy, resolve, unavailable,
+    Caller, CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation,
+    Layer, Lifetime, LimitRequest, Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy,
+    resolve, unavailable,
 };
 use crate::profile::{Catalogue, Profile};
 
@@ -23,6 +24,15 @@ pub(crate) fn facts(tier: Tier) -> HostFacts {
             Tier::HostRoot => String::new(),
             Tier::Rootless => "run agentd as a system service to get T3".to_owned(),
             Tier::Nested => "user namespaces are not permitted here; permit them".to_owned(),
+        },
+        cgroup: match tier {
+            Tier::HostRoot => CgroupFacts {
+                kind: CgroupKind::V2,
+                memory: true,
+                pids: true,
+                remedy: String::new(),
+            },
+            Tier::Rootless | Tier::Nested => CgroupFacts::none("run agentd with `Delegate=yes`"),
         },
         launcher_uid: if tier == Tier::HostRoot { 0 } else { 1000 },
         launcher_gid: if tier == Tier::HostRoot { 0 } else { 1000 },

@@ -1,0 +1,199 @@
+//! Finding out which hierarchies can be used, by using them.
+
+use std::{fs, path::Path};
+
+use super::{
+    Cgroups,
+    group::{Dir, Group, Placing, Role},
+    place::{self, Membership, Mount, Place},
+    remove::{self, own_name},
+    unified,
+};
+use crate::policy::{CgroupFacts, CgroupKind, Limits};
+
+/// What helps when nothing works.
+const REMEDY: &str = "run agentd as a root service, or with systemd's `Delegate=yes` \
+                      (`systemd-run --user --scope -p Delegate=yes agentd serve`), or in a container with \
+                      a writable /sys/fs/cgroup";
+
+/// Tries the unified hierarchy, then those of version 1.
+pub(super) fn discover(own: &[i32]) -> Cgroups {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let mounts = place::mounts(&read("/proc/self/mountinfo"));
+    let memberships = place::memberships(&read("/proc/self/cgroup"));
+    if mounts.is_empty() {
+        return Cgroups::none(&format!(
+            "no control group file system is mounted: {REMEDY}"
+        ));
+    }
+    let mut reasons = Vec::new();
+    match version_2(&mounts, &memberships, own) {
+        Ok(found) => return found,
+        Err(reason) => reasons.push(reason),
+    }
+    match version_1(&mounts, &memberships) {
+        Ok(found) => return found,
+        Err(reason) => reasons.push(reason),
+    }
+    reasons.retain(|reason| !reason.is_empty());
+    Cgroups::none(&format!("{}: {REMEDY}", reasons.join("; ")))
+}
+
+/// Where groups can be made: in the own group if it may be divided, else, as root, at the top, where
+/// the rule about processes in inner groups does not hold.
+fn candidates(place: &Place) -> Vec<&Path> {
+    let mut all: Vec<&Path> = place.own.iter().map(|own| own.as_path()).collect();
+    if nix::unistd::geteuid().is_root() && place.own.as_deref() != Some(&place.top) {
+        all.push(&place.top);
+    }
+    all
+}
+
+fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Result<Cgroups, String> {
+    let Some(place) = place::find(mounts, memberships, None) else {
+        return Err(String::new());
+    };
+    // In a hybrid set-up the unified hierarchy exists, but its controllers are elsewhere.
+    let has = |name| super::knob::lists(&place.top, "cgroup.controllers", name);
+    if !has("memory") && !has("pids") {
+        return Err(String::new());
+    }
+    let mut reasons = Vec::new();
+    for base in candidates(&place) {
+        match unified::try_below(base, own) {
+            Ok(found) => {
+                return Ok(Cgroups {
+                    facts: CgroupFacts {
+                        kind: CgroupKind::V2,
+                        memory: true,
+                        pids: true,
+                        remedy: String::new(),
+                    },
+                    placing: found.placing,
+                    roots: vec![Dir {
+                        role: Role::Unified,
+                        path: found.root,
+                    }],
+                    supervisor: found.supervisor,
+                    ..Cgroups::none("")
+                });
+            }
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("the daemon's own group is outside of what is mounted".to_owned());
+    }
+    Err(reasons.join("; "))
+}
+
+fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, String> {
+    let mut reasons = Vec::new();
+    let mut roots = Vec::new();
+    for (role, controller) in [
+        (Role::Unified, None),
+        (Role::Memory, Some("memory")),
+        (Role::Pids, Some("pids")),
+        (Role::Cpu, Some("cpuacct")),
+        (Role::Freezer, Some("freezer")),
+    ] {
+        // The unified hierarchy kills and counts CPU time as well.
+        let unified = roots.iter().any(|dir: &Dir| dir.role == Role::Unified);
+        if unified && matches!(role, Role::Cpu | Role::Freezer) {
+            continue;
+        }
+        let Some(place) = place::find(mounts, memberships, controller) else {
+            continue;
+        };
+        match make_root(role, &place) {
+            Ok(root) => roots.push(root),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
+    let facts = CgroupFacts {
+        kind: if is_there(Role::Unified) {
+            CgroupKind::Hybrid
+        } else {
+            CgroupKind::V1
+        },
+        memory: is_there(Role::Memory),
+        pids: is_there(Role::Pids),
+        remedy: match reasons.as_slice() {
+            [] => "the kernel or the boot parameters leave out a controller".to_owned(),
+            some => format!("{}: {REMEDY}", some.join("; ")),
+        },
+    };
+    let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
+    if !facts.memory && !facts.pids {
+        remove::remove_all(&paths);
+        return Err(reasons.join("; "));
+    }
+    if let Err(error) = probe(facts.kind, &roots) {
+        remove::remove_all(&paths);
+        return Err(format!("limits cannot be set: {error}"));
+    }
+    Ok(Cgroups {
+        facts: CgroupFacts {
+            remedy: if facts.memory && facts.pids {
+                String::new()
+            } else {
+                facts.remedy.clone()
+            },
+            ..facts
+        },
+        placing: Placing::Write,
+        roots,
+        ..Cgroups::none("")
+    })
+}
+
+fn make_root(role: Role, place: &Place) -> Result<Dir, String> {
+    let mut reason = String::new();
+    for base in candidates(place) {
+        remove::remove_stale(base);
+        let path = base.join(own_name());
+        match fs::create_dir(&path) {
+            // A unified hierarchy that cannot kill (before Linux 5.14) is of no use.
+            Ok(()) if role == Role::Unified && !path.join("cgroup.kill").exists() => {
+                remove::remove_one(&path).unwrap_or_default();
+                "the kernel is older than 5.14".clone_into(&mut reason);
+            }
+            Ok(()) => return Ok(Dir { role, path }),
+            // Two roles in one hierarchy.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Ok(Dir { role, path });
+            }
+            Err(error) => reason = format!("no group can be made in {}: {error}", base.display()),
+        }
+    }
+    Err(reason)
+}
+
+/// Makes a group with limits as an execution's, and removes it.
+fn probe(kind: CgroupKind, roots: &[Dir]) -> std::io::Result<()> {
+    let limits = Limits {
+        timeout_ms: 0,
+        idle_timeout_ms: None,
+        kill_grace_ms: 0,
+        cpu_seconds: None,
+        memory_bytes: Some(1 << 30),
+        pids: Some(64),
+        file_size_bytes: None,
+        open_files: 0,
+        output_bytes: None,
+        disk_bytes: None,
+    };
+    let dirs = roots
+        .iter()
+        .map(|root| Dir {
+            role: root.role,
+            path: root.path.join("probe"),
+        })
+        .collect();
+    let group = Group::create(kind, dirs, &limits, 0)?;
+    for dir in &group.dirs {
+        remove::remove_one(&dir.path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Limits that the kernel does not enforce by itself: CPU time of a whole tree and growth of file
+//! systems. They are sampled, a few times a second, and only for executions that have them.
+
+use std::{collections::BTreeMap, os::fd::OwnedFd};
+
+use nix::sys::{stat::fstat, statvfs::fstatvfs};
+
+use super::lifecycle::Millis;
+use crate::{
+    cgroup::Group,
+    launch::open_name,
+    monitor::LimitKind,
+    policy::{Exposure, Policy},
+};
+
+/// Shortest time between two samples of CPU time.
+const CPU_EVERY_MS: u64 = 250;
+/// Time between two samples of the file systems.
+const DISK_EVERY_MS: u64 = 500;
+/// Most file systems that are watched.
+const MOST_FILE_SYSTEMS: usize = 32;
+
+/// The sampled limits of one execution.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    cpu: Option<Cpu>,
+    disk: Option<Disk>,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    budget_us: u64,
+    next: Millis,
+}
+
+#[derive(Debug)]
+struct Disk {
+    budget: u64,
+    next: Millis,
+    file_systems: BTreeMap<u64, FileSystem>,
+}
+
+#[derive(Debug)]
+struct FileSystem {
+    directory: OwnedFd,
+    /// Bytes in use when the command began.
+    before: u64,
+}
+
+impl Watch {
+    /// Starts watching what `policy` limits; CPU time only with a group that counts it.
+    pub(crate) fn new(now: Millis, policy: &Policy, group: Option<&Group>) -> Self {
+        let counted = group.is_some_and(|group| group.cpu_us().is_some());
+        let cpu = policy
+            .limits
+            .cpu_seconds
+            .filter(|_| counted)
+            .map(|seconds| Cpu {
+                budget_us: seconds.saturating_mul(1_000_000),
+                next: now.after(CPU_EVERY_MS),
+            });
+        let disk = policy.limits.disk_bytes.map(|budget| Disk {
+            budget,
+            next: now.after(DISK_EVERY_MS),
+            file_systems: file_systems(policy),
+        });
+        Self { cpu, disk }
+    }
+
+    /// When the next sample is due.
+    pub(crate) fn due(&self) -> Option<Millis> {
+        let cpu = self.cpu.as_ref().map(|cpu| cpu.next);
+        let disk = self.disk.as_ref().map(|disk| disk.next);
+        [cpu, disk].into_iter().flatten().min()
+    }
+
+    /// Takes the samples that are due. Returns the limit that was passed, once.
+    pub(crate) fn sample(&mut self, now: Millis, group: Option<&Group>) -> Option<LimitKind> {
+        if let Some(cpu) = &mut self.cpu
+            && now >= cpu.next
+            && cpu.is_over(now, group)
+        {
+            self.cpu = None;
+            return Some(LimitKind::Cpu);
+        }
+        if let Some(disk) = &mut self.disk
+            && now >= disk.next
+        {
+            disk.next = now.after(DISK_EVERY_MS);
+            if disk.growth() > disk.budget {
+                // What was measured stays known for the report.
+                disk.next = Millis(u64::MAX);
+                return Some(LimitKind::Disk);
+            }
+        }
+        None
+    }
+
+    /// Also watches a private directory that only came up with the jail.
+    pub(crate) fn also(&mut self, directory: OwnedFd) {
+        if let Some(disk) = &mut self.disk {
+            add(&mut disk.file_systems, directory);
+        }
+    }
+
+    /// Bytes by which the watched file systems have grown; `None` without a limit on it.
+    pub(crate) fn growth(&self) -> Option<u64> {
+        self.disk.as_ref().map(Disk::growth)
+    }
+}
+
+impl Cpu {
+    fn is_over(&mut self, now: Millis, group: Option<&Group>) -> bool {
+        let used = group.and_then(Group::cpu_us).unwrap_or(0);
+        let left = self.budget_us.saturating_sub(used);
+        // The tree cannot use it up sooner than with every processor at once.
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let processors = u64::try_from(processors).unwrap_or(1).saturating_mul(1_000);
+        let soonest = left.checked_div(processors).unwrap_or(0);
+        self.next = now.after(soonest.max(CPU_EVERY_MS));
+        left == 0
+    }
+}
+
+impl Disk {
+    fn growth(&self) -> u64 {
+        self.file_systems
+            .values()
+            .map(|watched| {
+                let used = used(&watched.directory).unwrap_or(watched.before);
+                used.saturating_sub(watched.before)
+            })
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// The file systems that the command can write to: the workspace's, those of every writable rule, and on
+/// the nested tier the one of the private directory. Each is counted once.
+fn file_systems(policy: &Policy) -> BTreeMap<u64, FileSystem> {
+    let writable = policy
+        .fs
+        .rules
+        .iter()
+        .filter(|rule| rule.exposure == Exposure::Write)
+        .map(|rule| &rule.path)
+        .filter(|path| !path.starts_with("/dev"));
+    let mut all = BTreeMap::new();
+    for path in std::iter::once(&policy.workspace).chain(writable) {
+        if all.len() < MOST_FILE_SYSTEMS
+            && let Ok(directory) = open_name(path)
+        {
+            add(&mut all, directory);
+        }
+    }
+    all
+}
+
+fn add(all: &mut BTreeMap<u64, FileSystem>, directory: OwnedFd) {
+    if let (Ok(stat), Some(before)) = (fstat(&directory), used(&directory)) {
+        all.entry(stat.st_dev)
+            .or_insert(FileSystem { directory, before });
+    }
+}
+
+/// Bytes in use on a file system.
+fn used(directory: &OwnedFd) -> Option<u64> {
+    let stat = fstatvfs(directory).ok()?;
+    let blocks = stat.blocks().saturating_sub(stat.blocks_free());
+    Some(blocks.saturating_mul(stat.fragment_size()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{
+        Tier, resolve,
+        tests::{facts, invocation, profile_with},
+    };
+
+    fn policy(limits: &str) -> Policy {
+        let profile = profile_with(&format!("[fs]\nworkspace = \"write\"\n[limits]\n{limits}"));
+        resolve(&profile, &invocation("x"), &facts(Tier::HostRoot)).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_sampled_without_a_limit() {
+        let mut watch = Watch::new(Millis(0), &policy("wall = \"5s\""), None);
+        assert_eq!(watch.due(), None);
+        assert_eq!(watch.sample(Millis(10_000), None), None);
+        assert_eq!(watch.growth(), None);
+    }
+
+    #[test]
+    fn cpu_time_is_only_sampled_where_a_group_counts_it() {
+        let watch = Watch::new(Millis(0), &policy("cpu = \"5s\""), None);
+        assert_eq!(watch.due(), None);
+    }
+
+    #[test]
+    fn growth_is_measured_from_the_start_and_passes_the_limit_once() {
+        let policy = Policy {
+            workspace: std::env::temp_dir().canonicalize().unwrap(),
+            ..policy("disk = \"1M\"")
+        };
+        let mut watch = Watch::new(Millis(0), &policy, None);
+        assert_eq!(watch.due(), Some(Millis(DISK_EVERY_MS)));
+        assert_eq!(watch.sample(Millis(1), None), None, "not due");
+        let disk = watch.disk.as_mut().unwrap();
+        assert!(!disk.file_systems.is_empty());
+        for watched in disk.file_systems.values_mut() {
+            watched.before = watched.before.saturating_sub(64 << 20);
+        }
+        assert!(watch.growth().unwrap() >= 32 << 20);
+        assert_eq!(watch.sample(Millis(600), None), Some(LimitKind::Disk));
+        assert_eq!(watch.sample(Millis(9_000), None), None, "told already");
+        assert!(watch.growth().unwrap() >= 32 << 20);
+    }
+}
