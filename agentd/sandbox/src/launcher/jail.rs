@@ -207,8 +207,17 @@ impl Jail {
         wait::signal_pidfd(self.child.pidfd.as_fd(), libc::SIGKILL).unwrap_or_default();
     }
 
+    /// The failure of a jail that took too long.
+    pub(crate) fn slow_setup() -> SetupFailure {
+        SetupFailure {
+            stage: "set-up".to_owned(),
+            errno: libc::ETIMEDOUT,
+            detail: "the jail did not come up in time".to_owned(),
+        }
+    }
+
     /// The failure for the front end.
-    pub(crate) fn setup_failure(&self, cwd: &str) -> SetupFailure {
+    pub(crate) fn setup_failure(&self) -> SetupFailure {
         let Some(failure) = self.failure else {
             return SetupFailure {
                 stage: "set-up".to_owned(),
@@ -220,7 +229,7 @@ impl Jail {
             let step = self.steps.get(usize::from(failure.index));
             step.map_or_else(String::new, |step| format!("{step:?}: "))
         } else if failure.stage == Stage::Cwd {
-            format!("{cwd}: ")
+            format!("{}: ", self.cwd.display())
         } else {
             String::new()
         };

@@ -19,9 +19,7 @@ use super::{
 use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
-    monitor::{
-        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure, Tripped,
-    },
+    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, Tripped},
     policy::{self, Invocation, Refusal, Tier},
     probe::Host,
     profile::Catalogue,
@@ -104,7 +102,11 @@ impl Server {
             self.given_up.reap();
         };
         self.farewell();
-        result
+        // However it went away: it is gone.
+        match result {
+            Err(error) if error.is_end() => Ok(()),
+            result => result,
+        }
     }
 
     fn wait(&self) {
@@ -305,13 +307,9 @@ impl Server {
                 Action::KillInit => jail.kill_init(),
                 Action::AnnounceFailure { too_long } => {
                     let failure = if too_long {
-                        SetupFailure {
-                            stage: "set-up".to_owned(),
-                            errno: libc::ETIMEDOUT,
-                            detail: "the jail did not come up in time".to_owned(),
-                        }
+                        Jail::slow_setup()
                     } else {
-                        jail.setup_failure(&jail.cwd.display().to_string())
+                        jail.setup_failure()
                     };
                     self.bury(exec);
                     self.outbox.push(&Event::SetupFailed { exec, failure });
