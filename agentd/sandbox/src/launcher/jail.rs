@@ -267,8 +267,17 @@ impl Jail {
         passed.map(Input::Limit)
     }
 
+    /// The failure of a jail that took too long.
+    pub(crate) fn slow_setup() -> SetupFailure {
+        SetupFailure {
+            stage: "set-up".to_owned(),
+            errno: libc::ETIMEDOUT,
+            detail: "the jail did not come up in time".to_owned(),
+        }
+    }
+
     /// The failure for the front end.
-    pub(crate) fn setup_failure(&self, cwd: &str) -> SetupFailure {
+    pub(crate) fn setup_failure(&self) -> SetupFailure {
         let Some(failure) = self.failure else {
             return SetupFailure {
                 stage: "set-up".to_owned(),
@@ -284,7 +293,7 @@ impl Jail {
             let step = self.steps.get(usize::from(failure.index));
             step.map_or_else(String::new, |step| format!("{step:?}: "))
         } else if failure.stage == Stage::Cwd {
-            format!("{cwd}: ")
+            format!("{}: ", self.cwd.display())
         } else {
             String::new()
         };

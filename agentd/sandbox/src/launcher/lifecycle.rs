@@ -252,13 +252,16 @@ impl Lifecycle {
     }
 
     fn leader_exited(&mut self, now: Millis, status: LeaderStatus) -> Vec<Action> {
-        self.status = status;
         if self.is_setting_up() {
             // A short command can be over before its start was noticed; and the leader of a set-up that
             // failed ends too, which is nobody's business.
-            self.early_leader = Some(status);
+            self.early_leader.get_or_insert(status);
             return Vec::new();
         }
+        if self.status != LeaderStatus::Unknown {
+            return Vec::new();
+        }
+        self.status = status;
         if matches!(self.phase, Phase::Running { .. }) {
             self.phase = Phase::Lingering {
                 until: now.after(LINGER_LIMIT_MS),
@@ -290,6 +293,10 @@ impl Lifecycle {
     fn terminate(&mut self, now: Millis, cause: Cause, grace_ms: Option<u64>) -> Vec<Action> {
         self.cause = cause;
         let grace = grace_ms.unwrap_or(self.grace_ms).min(self.grace_ms);
+        if grace == 0 {
+            let kill = self.kill(now);
+            return [vec![Action::Terminate], kill].concat();
+        }
         self.phase = Phase::Terminating {
             kill_at: now.after(grace),
         };

@@ -162,47 +162,131 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
+/// Lets time pass: every tick that is due by `until` is delivered when it is due. Returns what was done,
+/// with the moment. No tick may leave another one due at the same moment, or nothing would ever be waited
+/// for.
+fn pass(life: &mut Lifecycle, until: Millis) -> Vec<(Millis, Action)> {
+    let mut done = Vec::new();
+    while let Some(due) = life.deadline().filter(|due| *due <= until) {
+        done.extend(
+            life.step(due, Input::Tick)
+                .into_iter()
+                .map(|action| (due, action)),
+        );
+        assert!(life.deadline().is_none_or(|next| next > due), "{life:?}");
+    }
+    done
+}
+
+fn is_end(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::AnnounceEnd(_) | Action::AnnounceFailure { .. }
+    )
+}
+
+fn is_kill(action: &Action) -> bool {
+    matches!(action, Action::Kill | Action::KillInit)
+}
+
+const LIMITS_MS: u64 = 10_000;
+
 proptest! {
-    /// Whatever happens in whatever order: at most one start, exactly one end once init is gone, nothing
-    /// after the end, and time alone always reaches a KILL.
+    /// Whatever happens in whatever order and at whatever time: one start or one failure, never both, one
+    /// end once init is gone, the leader announced at most once and only in between, nothing after the end.
     #[test]
     fn there_is_exactly_one_end(
         inputs in prop::collection::vec((input(), 0..3_000_u64), 0..40),
         namespaced in any::<bool>(),
+        times in (prop_oneof![1..5_000_u64, Just(u64::MAX)], 0..500_u64),
     ) {
         let tier = if namespaced { Tier::Rootless } else { Tier::Nested };
-        let mut life = Lifecycle::new(Millis(0), (1_000, 200), tier);
+        let mut life = Lifecycle::new(Millis(0), times, tier);
         let mut now = Millis(0);
-        let (mut starts, mut ends) = (0_u32, 0_u32);
-        let mut count = |actions: &[Action]| {
-            for action in actions {
-                let end =
-                    matches!(action, Action::AnnounceEnd(_) | Action::AnnounceFailure { .. });
-                starts = starts.saturating_add(u32::from(*action == Action::AnnounceStart));
-                ends = ends.saturating_add(u32::from(end));
-            }
-        };
-        for (input, pause) in inputs {
+        let mut done = Vec::new();
+        for (input, pause) in inputs.into_iter().chain([(Input::InitGone, 0)]) {
+            now = now.after(pause);
+            done.extend(pass(&mut life, now));
             let over = life.is_over();
             let actions = life.step(now, input);
             prop_assert!(!over || actions.is_empty());
-            count(&actions);
+            done.extend(actions.into_iter().map(|action| (now, action)));
+        }
+        prop_assert!(life.is_over() && life.deadline().is_none());
+        let actions: Vec<Action> = done.into_iter().map(|(_, action)| action).collect();
+        let count = |wanted: fn(&Action) -> bool| actions.iter().filter(|action| wanted(action)).count();
+        let starts = count(|action| *action == Action::AnnounceStart);
+        let failures = count(|action| matches!(action, Action::AnnounceFailure { .. }));
+        let leaders = count(|action| matches!(action, Action::AnnounceLeader(_)));
+        prop_assert_eq!(starts + failures, 1);
+        prop_assert_eq!(count(is_end), 1);
+        prop_assert!(actions.last().is_some_and(is_end));
+        prop_assert!(leaders <= starts);
+        let at = |wanted: fn(&Action) -> bool| actions.iter().position(wanted);
+        if leaders == 1 {
+            let start = at(|action| *action == Action::AnnounceStart);
+            prop_assert!(at(|action| matches!(action, Action::AnnounceLeader(_))) > start);
+        }
+        if let Some(Action::AnnounceEnd(end)) = actions.last() {
+            prop_assert!(!end.proven || namespaced);
+        }
+    }
+
+    /// As long as init lives, time alone leads to a KILL: no later than the limit of whatever phase it is
+    /// in. Only a command without a wall clock that nobody stops, and whose leader runs, lives on.
+    #[test]
+    fn time_alone_reaches_a_kill(
+        inputs in prop::collection::vec((input(), 0..3_000_u64), 0..20),
+        namespaced in any::<bool>(),
+        times in (1..5_000_u64, 0..500_u64),
+    ) {
+        let tier = if namespaced { Tier::Rootless } else { Tier::Nested };
+        let mut life = Lifecycle::new(Millis(0), times, tier);
+        let mut now = Millis(0);
+        let mut done = Vec::new();
+        for (input, pause) in inputs.into_iter().filter(|(input, _)| *input != Input::InitGone) {
             now = now.after(pause);
+            done.extend(pass(&mut life, now));
+            done.extend(life.step(now, input).into_iter().map(|action| (now, action)));
         }
-        let mut killed = life.is_over();
-        for _ in 0..10 {
-            if let Some(deadline) = life.deadline() {
-                now = now.max(deadline);
-                let actions = life.step(now, Input::Tick);
-                killed |= actions.iter().any(|action| {
-                    matches!(action, Action::Kill | Action::KillInit | Action::AnnounceEnd(_))
-                });
-                count(&actions);
-            }
-        }
-        prop_assert!(killed);
-        count(&life.step(now, Input::InitGone));
-        prop_assert!(starts <= 1);
-        prop_assert_eq!(ends, 1);
+        done.extend(pass(&mut life, now.after(60_000)));
+        let first = done.iter().find(|(_, action)| is_kill(action) || is_end(action));
+        let (killed, _) = first.expect("a KILL");
+        // Set-up, wall clock, grace, and a front end that never answers.
+        let bound = Millis(LIMITS_MS).after(times.0).after(times.1).after(LIMITS_MS);
+        prop_assert!(*killed <= bound, "{killed:?} {bound:?}");
+        // And a KILL that has no effect is followed by a harder one, or by giving up.
+        let harder = done.iter().any(|(_, action)| {
+            *action == Action::KillInit || !namespaced && (is_end(action) || life.is_setting_up())
+        });
+        prop_assert!(harder, "{done:?}");
+    }
+}
+
+#[test]
+fn a_command_without_a_wall_clock_waits_for_nothing_until_it_is_stopped() {
+    let mut life = Lifecycle::new(Millis(5), (u64::MAX, 200), Tier::HostRoot);
+    life.step(Millis(6), Input::Executed);
+    assert_eq!(life.deadline(), None);
+    assert_eq!(life.step(Millis(u64::MAX), Input::Tick), []);
+    let stop = Input::Stop {
+        reason: StopReason::Drained,
+        grace_ms: None,
+    };
+    assert_eq!(life.step(Millis(1_000), stop), [Action::Terminate]);
+    assert_eq!(life.deadline(), Some(Millis(1_200)));
+}
+
+#[test]
+fn no_grace_is_a_kill_at_once() {
+    for (grace, asked) in [(0, None), (0, Some(500)), (200, Some(0))] {
+        let mut life = Lifecycle::new(Millis(0), (1_000, grace), Tier::Rootless);
+        life.step(Millis(1), Input::Executed);
+        let stop = Input::Stop {
+            reason: StopReason::Cancelled,
+            grace_ms: asked,
+        };
+        let actions = life.step(Millis(2), stop);
+        assert_eq!(actions, [Action::Terminate, Action::Kill]);
     }
 }

@@ -23,8 +23,7 @@ use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
     monitor::{
-        Cause, Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure,
-        StopReason, Tripped,
+        Cause, Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, StopReason, Tripped,
     },
     policy::{self, Invocation, Refusal, SessionKey, Tier},
     probe::Host,
@@ -127,7 +126,11 @@ impl Server {
             self.tidy();
         };
         self.farewell();
-        result
+        // However it went away: it is gone.
+        match result {
+            Err(error) if error.is_end() => Ok(()),
+            result => result,
+        }
     }
 
     /// Removes the groups of executions that are over.
@@ -378,13 +381,9 @@ impl Server {
                 Action::KillInit => jail.kill_init(),
                 Action::AnnounceFailure { too_long } => {
                     let failure = if too_long {
-                        SetupFailure {
-                            stage: "set-up".to_owned(),
-                            errno: libc::ETIMEDOUT,
-                            detail: "the jail did not come up in time".to_owned(),
-                        }
+                        Jail::slow_setup()
                     } else {
-                        jail.setup_failure(&jail.cwd.display().to_string())
+                        jail.setup_failure()
                     };
                     if let Some(file) = &jail.leavings.output {
                         file.remove();

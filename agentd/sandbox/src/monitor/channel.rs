@@ -34,6 +34,14 @@ pub enum ChannelError {
     Socket(Errno),
 }
 
+impl ChannelError {
+    /// The peer is gone: it closed its end, perhaps with messages in it that it never read.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Socket(Errno::ECONNRESET | Errno::EPIPE))
+    }
+}
+
 impl From<Errno> for ChannelError {
     fn from(errno: Errno) -> Self {
         if errno == Errno::EAGAIN {
