@@ -2,4 +2,4 @@
 
 mod client;
 mod residue;
-mod sessions;
+mod shared;
