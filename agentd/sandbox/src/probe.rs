@@ -5,7 +5,8 @@ use std::{
     collections::BTreeMap,
     fs,
     os::fd::{AsFd, AsRawFd},
-    path::Path,
+    path::{Path, PathBuf},
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -16,11 +17,11 @@ use nix::{
 
 use crate::{
     cgroup::{Cgroups, Choice, Entry},
-    launch::{self, Failure, RECORD, Record, Report, Resources, Stdio},
+    launch::{self, Failure, Namespaces, RECORD, Record, Report, Resources, Room, Stdio},
     plan::Plan,
     policy::{
         CgroupFacts, Exposure, FsPolicy, FsRule, Identity, Limits, NetMode, Policy, Program,
-        RuleRef, SyscallBase, Tier, TmpPolicy,
+        RuleRef, SessionDirs, SyscallBase, Tier, TmpPolicy,
     },
     sys::{caps, files, landlock, signals, wait},
 };
@@ -150,16 +151,51 @@ fn try_tier(tier: Tier, landlock_abi: u32) -> Result<(), String> {
     if landlock_abi == 0 {
         return Err("this kernel has no Landlock, which every tier requires".to_owned());
     }
-    match trial(tier, landlock_abi) {
+    match trial(&trial_policy(tier), landlock_abi, None) {
         Ok(()) => Ok(()),
         Err(text) => Err(format!("{text}{}", remedy(tier))),
     }
 }
 
+/// Tries a jail inside namespaces of a session, which must outlive a first one for a second one. Leaves
+/// nothing on the host. The process must have one thread.
+///
+/// # Errors
+/// What went wrong; also on the nested tier, which has no such namespaces.
+pub fn try_session(host: &Host) -> Result<(), String> {
+    let tier = host.tier.filter(|tier| *tier > Tier::Nested);
+    let tier = tier.ok_or("sessions have no namespaces on this tier")?;
+    // In the session's mount namespace, `/tmp` itself is where its file system is mounted.
+    let dirs = SessionDirs {
+        tmp: "/tmp".into(),
+        output: "/tmp".into(),
+        script: PathBuf::new(),
+    };
+    let policy = Policy {
+        session: Some(dirs),
+        ..trial_policy(tier)
+    };
+    let room = Room {
+        tier,
+        net: policy.net,
+        tmp: Path::new("/tmp"),
+        size: policy.fs.tmp,
+    };
+    let made = room.make();
+    let shared =
+        made.map_err(|failed| format!("{}: {}", failed.stage.name(), failed.errno.desc()))?;
+    let shared = Rc::new(shared);
+    trial(&policy, host.landlock_abi, Some(Rc::clone(&shared)))?;
+    trial(&policy, host.landlock_abi, Some(shared))
+}
+
 /// Builds a jail, runs `true` in it, and says what went wrong.
-fn trial(tier: Tier, landlock_abi: u32) -> Result<(), String> {
-    let policy = trial_policy(tier);
-    let plan = Plan::compile(&policy, &launch::survey(&policy, landlock_abi));
+fn trial(
+    policy: &Policy,
+    landlock_abi: u32,
+    namespaces: Option<Rc<Namespaces>>,
+) -> Result<(), String> {
+    let plan = Plan::compile(policy, &launch::survey(policy, landlock_abi));
     let null = || {
         fs::File::options()
             .read(true)
@@ -174,12 +210,12 @@ fn trial(tier: Tier, landlock_abi: u32) -> Result<(), String> {
         state: None,
         fallback_cwd: None,
         id_map: None,
-        namespaces: None,
+        namespaces,
         entry: Entry::None,
     };
     let program = Program::Argv(vec![b"true".to_vec()]);
     let jail =
-        launch::prepare(&policy, &plan, &program, resources).map_err(|error| error.to_string())?;
+        launch::prepare(policy, &plan, &program, resources).map_err(|error| error.to_string())?;
     let child = launch::spawn(jail)
         .map_err(|failed| format!("{}: {}", failed.stage.name(), failed.errno.desc()))?;
     let outcome = watch(&child, &plan);

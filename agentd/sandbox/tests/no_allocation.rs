@@ -1,6 +1,6 @@
 //! Nothing allocates between fork and exec: a lock that another moment of the launcher held would never
 //! be released in the child. Every real jail that `probe` builds runs under an allocator that aborts in
-//! any process but the one that started. Without the libtest harness, since a fork wants one thread.
+//! any process but the one that started, and so does every jail in a session. Without the libtest harness, since a fork wants one thread.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use agentd_sandbox::probe;
+use agentd_sandbox::{policy::Tier, probe};
 
 struct OneProcess;
 
@@ -89,6 +89,11 @@ fn main() -> ExitCode {
         "an allocation after the fork aborts the jail's init: {}",
         best.detail
     );
+    // The namespaces of a session are made and entered by forked processes of their own.
+    if host.tier.is_some_and(|tier| tier > Tier::Nested) {
+        probe::try_session(&host).expect("a jail in a session");
+        println!("session: two jails ran in it");
+    }
     println!("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
     ExitCode::SUCCESS
 }

@@ -331,8 +331,10 @@ fn make_dir(
         Err(Errno::EEXIST) => {}
         result => return result,
     }
-    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     match files::open(Some(root), &step.place, flags, Resolve::Beneath) {
+        // By descriptor: what it is cannot change any more. An earlier command may have closed it.
+        Ok(made) => nix::sys::stat::fchmod(made, nix::sys::stat::Mode::from_bits_truncate(0o755)),
         Err(Errno::ENOTDIR | Errno::ELOOP) => {
             nix::unistd::unlinkat(
                 parent.as_fd(),
@@ -341,7 +343,7 @@ fn make_dir(
             )?;
             mount::make_dir(parent.as_fd(), name, 0o755)
         }
-        result => result.map(drop),
+        Err(errno) => Err(errno),
     }
 }
 

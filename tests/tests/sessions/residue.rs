@@ -6,7 +6,7 @@ use agentd_tests::harness::{World, children_of, in_every_mode, is_running, wait_
 
 use super::{
     client::{Launcher, alone, in_session, kept},
-    sessions::directories,
+    shared::directories,
 };
 
 const SOON: Duration = Duration::from_secs(6);
