@@ -303,6 +303,18 @@ fn remedy(tier: Tier) -> String {
     }
 }
 
+/// What `true` needs.
+const SYSTEM: [&str; 8] = [
+    "/bin",
+    "/etc/ld.so.cache",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/nix/store",
+    "/sbin",
+    "/usr",
+];
+
 fn trial_policy(tier: Tier) -> Policy {
     let rule = |path: &str| FsRule {
         path: path.into(),
@@ -312,16 +324,6 @@ fn trial_policy(tier: Tier) -> Policy {
             line: 0,
         },
     };
-    let system = [
-        "/bin",
-        "/etc/ld.so.cache",
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/nix/store",
-        "/sbin",
-        "/usr",
-    ];
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let identity = if tier == Tier::HostRoot {
         Identity::RootWithoutCapabilities
@@ -339,8 +341,8 @@ fn trial_policy(tier: Tier) -> Policy {
         home: "/".into(),
         tmp: "/tmp".into(),
         fs: FsPolicy {
-            rules: system.iter().map(|path| rule(path)).collect(),
-            exec: system.iter().map(|path| rule(path)).collect(),
+            rules: SYSTEM.iter().map(|path| rule(path)).collect(),
+            exec: SYSTEM.iter().map(|path| rule(path)).collect(),
             tmp: TmpPolicy {
                 size_bytes: 1 << 20,
                 inodes: 64,

@@ -64,9 +64,10 @@ pub(super) fn sort(invocation: &Invocation, fds: Vec<OwnedFd>) -> Result<Sorted,
         (None, None) => return Err(malformed("descriptors are missing")),
     };
     let session = invocation.in_session.as_ref();
-    let state = match session.is_some_and(|session| session.report_state) {
-        true => Some(next()?),
-        false => None,
+    let state = if session.is_some_and(|session| session.report_state) {
+        Some(next()?)
+    } else {
+        None
     };
     if fds.next().is_some() {
         return Err(malformed("too many descriptors"));

@@ -39,6 +39,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::zombie_processes, reason = "what is tested reaps it")]
     fn child(script: &str) -> Child {
         #[expect(clippy::disallowed_methods, reason = "a test")]
         let mut command = Command::new("sh");

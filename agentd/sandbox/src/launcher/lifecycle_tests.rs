@@ -218,7 +218,7 @@ proptest! {
         let starts = count(|action| *action == Action::AnnounceStart);
         let failures = count(|action| matches!(action, Action::AnnounceFailure { .. }));
         let leaders = count(|action| matches!(action, Action::AnnounceLeader(_)));
-        prop_assert_eq!(starts + failures, 1);
+        prop_assert_eq!((starts == 1, failures == 1), (failures == 0, starts == 0));
         prop_assert_eq!(count(is_end), 1);
         prop_assert!(actions.last().is_some_and(is_end));
         prop_assert!(leaders <= starts);
