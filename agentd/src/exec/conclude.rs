@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, Tripped, Usage};
+use agentd_sandbox::monitor::{self, Cause, LeaderStatus, Tripped, Usage};
 
-use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job};
+use super::{Denial, DenialSource, ExitReason, ExitResult, LimitHit, LimitKind, driver::Job};
 use crate::denials;
 
 /// Bytes at either end of the output that are searched for failed paths.
@@ -22,6 +22,10 @@ pub(super) struct Ended {
     pub(super) leftover: u32,
     pub(super) usage: Usage,
     pub(super) tripped: Vec<Tripped>,
+    /// Limits that the launcher saw it run into.
+    pub(super) hits: Vec<monitor::LimitHit>,
+    /// It is proven that nothing is left.
+    pub(super) proven: bool,
     pub(super) duration: Duration,
     /// Everything up to the end was read.
     pub(super) output_complete: bool,
@@ -38,6 +42,8 @@ impl Ended {
             leftover: 0,
             usage: Usage::default(),
             tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: false,
             duration: since.elapsed(),
             output_complete: false,
             note: Some("the launcher died; what the command did until then stays done"),
@@ -84,12 +90,33 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         denials,
         setup: None,
         blocked: None,
-        notes: ended.note.map(str::to_owned).into_iter().collect(),
-        hits: Vec::new(),
-        proven: true,
+        notes: notes(&ended),
+        hits: ended.hits.into_iter().map(watched).collect(),
+        proven: ended.proven,
         pipes_held: false,
         output_file: None,
     }
+}
+
+fn watched(hit: monitor::LimitHit) -> LimitHit {
+    LimitHit {
+        limit: LimitKind::Watched(hit.limit),
+        count: hit.count,
+        evidence: hit.evidence,
+    }
+}
+
+fn notes(ended: &Ended) -> Vec<String> {
+    let mut notes: Vec<String> = ended.note.map(str::to_owned).into_iter().collect();
+    // The launcher's death says enough by itself.
+    if !ended.proven && ended.note.is_none() {
+        notes.push(
+            "every process of the command that could be found was killed, but this host offers no \
+             proof that none was missed (nested tier without a control group)"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 fn tripwire(tripped: &Tripped) -> Denial {

@@ -126,6 +126,8 @@ pub(crate) fn script_spec(id: &str, script: &str) -> ExecSpec {
         script: Some(Bytes::copy_from_slice(script.as_bytes())),
         hook: None,
         disconnect: Disconnect::default(),
+        queue_timeout: std::time::Duration::ZERO,
+        output_file_bytes: 0,
         labels: BTreeMap::new(),
     }
 }

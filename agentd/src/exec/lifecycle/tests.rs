@@ -11,6 +11,7 @@ fn settings() -> Settings {
         idle_timeout: None,
         output_limit: None,
         disconnect: Disconnect::default(),
+        streams: 2,
     }
 }
 
