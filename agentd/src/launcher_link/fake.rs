@@ -28,6 +28,14 @@ impl Side {
         }
     }
 
+    /// Sends an event with descriptors beside it.
+    pub(crate) fn send_with(&self, event: &Event, fds: &[OwnedFd]) {
+        let fds: Vec<_> = fds.iter().map(std::os::fd::AsFd::as_fd).collect();
+        if let Some(channel) = &*self.0.lock().unwrap() {
+            channel.send(event, &fds).unwrap();
+        }
+    }
+
     pub(crate) fn die(&self) {
         self.0.lock().unwrap().take();
     }

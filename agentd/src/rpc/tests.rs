@@ -305,11 +305,6 @@ async fn refusals_are_statuses_and_nothing_runs() {
     let ask = pb::AttachRequest::default();
     let status = client.attach(ask).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
-    let status = client
-        .signal(pb::SignalRequest::default())
-        .await
-        .unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
 }
 
 #[tokio::test]
