@@ -108,7 +108,7 @@ impl Executor {
         };
         if tokio::time::timeout(patience, all_ended).await.is_ok() {
             return Drained {
-                finished: running.len(),
+                finished: count_ended(&running),
                 terminated: 0,
             };
         }
@@ -130,9 +130,15 @@ impl Executor {
         {
             tracing::warn!("some commands did not end in time; the launcher ends them with us");
         }
+        let terminated = rest.len();
         Drained {
-            finished: running.len().saturating_sub(rest.len()),
-            terminated: rest.len(),
+            finished: count_ended(&running).saturating_sub(terminated),
+            terminated,
         }
     }
+}
+
+/// Those with an end; what was sent away from the queue has none.
+fn count_ended(execs: &[Arc<Exec>]) -> usize {
+    execs.iter().filter(|exec| exec.result().is_some()).count()
 }

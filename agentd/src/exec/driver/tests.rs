@@ -342,6 +342,8 @@ async fn a_session_also_hears_of_a_command_whose_launcher_died() {
     command.side.send_with(&started_with_file(command.exec), &[memory_file()]);
     exec.started().await.unwrap();
     command.side.die();
+    // The thread that plays it notices with the next request.
+    exec.request_signal(1, SignalScope::Leader);
     drop(command);
     exec.ended().await;
     let result = exec.result().unwrap();
