@@ -2,16 +2,22 @@
 //! checked value. The environment is read in `environment` and nowhere else.
 
 mod environment;
+mod span;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 pub use environment::Environment;
 
 use serde::Deserialize;
 use thiserror::Error;
 
+use self::span::Span;
 use crate::{
     cli::ServeArgs,
+    exec::Tuning,
     rpc::Allowed,
     startup::{LauncherCommand, Others},
 };
@@ -24,6 +30,12 @@ const DEFAULT_MAX_EXECS: usize = 64;
 
 /// Most that can be configured: each takes five descriptors and up to 2.5 MiB.
 const MAX_MAX_EXECS: usize = 4096;
+
+/// Requests that wait for each command that may run, unless configured.
+const QUEUED_PER_EXEC: usize = 4;
+
+/// Most that can be configured.
+const MAX_MAX_QUEUED: usize = 65_536;
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -60,6 +72,12 @@ pub enum ConfigError {
     /// A number out of range.
     #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
     MaxExecs(usize),
+    /// A number out of range.
+    #[error("max-queued is {0}; use 0 to {MAX_MAX_QUEUED}")]
+    MaxQueued(usize),
+    /// A reader needs some time to take what it is sent.
+    #[error("slow-reader-timeout is less than a second; use \"1s\" or more")]
+    SlowReader,
 }
 
 /// The configuration file.
@@ -72,6 +90,9 @@ struct RawConfig {
     allow_uids: Vec<u32>,
     allow_gids: Vec<u32>,
     max_execs: Option<usize>,
+    max_queued: Option<usize>,
+    drain_timeout: Option<Span>,
+    slow_reader_timeout: Option<Span>,
 }
 
 /// How the daemon is reached.
@@ -113,6 +134,12 @@ pub struct Config {
     pub socket_gid: Option<u32>,
     /// Commands at once.
     pub max_execs: usize,
+    /// Requests that wait beyond that.
+    pub max_queued: usize,
+    /// How long commands may run on after the daemon was told to stop, before they are ended.
+    pub drain_timeout: Duration,
+    /// Times that readers and streams go by.
+    pub tuning: Tuning,
 }
 
 impl Config {
@@ -154,6 +181,13 @@ impl Config {
         if !(1..=MAX_MAX_EXECS).contains(&max_execs) {
             return Err(ConfigError::MaxExecs(max_execs));
         }
+        let max_queued = raw
+            .max_queued
+            .unwrap_or(max_execs.saturating_mul(QUEUED_PER_EXEC));
+        if max_queued > MAX_MAX_QUEUED {
+            return Err(ConfigError::MaxQueued(max_queued));
+        }
+        let tuning = tuning(raw.slow_reader_timeout)?;
         let mut operators = vec![0, environment.uid];
         operators.dedup();
         let strangers = raw.allow_uids.iter().any(|uid| !operators.contains(uid));
@@ -185,8 +219,20 @@ impl Config {
             },
             operators,
             max_execs,
+            max_queued,
+            drain_timeout: raw.drain_timeout.map_or(Duration::ZERO, |span| span.0),
+            tuning,
         })
     }
+}
+
+fn tuning(slow_reader: Option<Span>) -> Result<Tuning, ConfigError> {
+    let default = Tuning::default();
+    let stall = slow_reader.map_or(default.stall, |span| span.0);
+    if stall < Duration::from_secs(1) {
+        return Err(ConfigError::SlowReader);
+    }
+    Ok(Tuning { stall, ..default })
 }
 
 fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
@@ -303,6 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_and_the_times_of_a_drain_and_of_slow_readers_can_be_set() {
+        let args = ServeArgs::default();
+        let plain = config("max-execs = 3", &args, 5).unwrap();
+        assert_eq!((plain.max_queued, plain.drain_timeout), (12, Duration::ZERO));
+        assert_eq!(plain.tuning, Tuning::default());
+        let text = "max-queued = 0\ndrain-timeout = '30s'\nslow-reader-timeout = '5s'";
+        let set = config(text, &args, 5).unwrap();
+        assert_eq!((set.max_queued, set.drain_timeout), (0, Duration::from_secs(30)));
+        assert_eq!(set.tuning.stall, Duration::from_secs(5));
+    }
+
+    #[test]
     fn unknown_keys_and_bad_values_are_errors() {
         for text in [
             "lisen = []",
@@ -319,6 +377,8 @@ mod tests {
             "listen = ['tcp:1.2.3.4:1']",
             "listen = ['unix:rel']",
             "max-execs = 0",
+            "max-queued = 65537",
+            "slow-reader-timeout = '10ms'",
         ] {
             assert!(config(text, &ServeArgs::default(), 5).is_err(), "{text}");
         }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, LimitHit, Tripped, Usage};
+use agentd_sandbox::monitor::{self, Cause, LeaderStatus, Tripped, Usage};
 
 use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job, end};
 use crate::denials;
@@ -22,7 +22,9 @@ pub(super) struct Ended {
     pub(super) leftover: u32,
     pub(super) usage: Usage,
     pub(super) tripped: Vec<Tripped>,
-    pub(super) hits: Vec<LimitHit>,
+    /// Limits that the launcher saw it run into.
+    pub(super) hits: Vec<monitor::LimitHit>,
+    /// It is proven that nothing is left.
     pub(super) proven: bool,
     pub(super) duration: Duration,
     /// Everything up to the end was read.
@@ -88,12 +90,25 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         denials,
         setup: None,
         blocked: None,
-        notes: ended.note.map(str::to_owned).into_iter().collect(),
+        notes: notes(&ended),
         hits: end::hits(ended.cause, ended.hits),
         proven: ended.proven,
         pipes_held: false,
         output_file: None,
     }
+}
+
+fn notes(ended: &Ended) -> Vec<String> {
+    let mut notes: Vec<String> = ended.note.map(str::to_owned).into_iter().collect();
+    // The launcher's death says enough by itself.
+    if !ended.proven && ended.note.is_none() {
+        notes.push(
+            "every process of the command that could be found was killed, but this host offers no \
+             proof that none was missed (nested tier without a control group)"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 fn tripwire(tripped: &Tripped) -> Denial {

@@ -1,32 +1,29 @@
-//! Drives one execution: carries inputs from the pipes, the launcher and the clients to the lifecycle,
-//! and its effects back. Decides nothing itself.
+//! Drives one execution from its admission to its end: its turn, the blacklist, the launcher's answer.
+//! What happens while it runs is in `running`.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use agentd_sandbox::{
-    monitor::{Event, Request, SetupFailure},
+    monitor::{Cause, Event, LeaderStatus, SetupFailure, StopReason},
     policy::Limits,
 };
 use tokio::sync::mpsc;
-use tonic::codegen::Bytes;
 
 use super::{
-    Exec, ExecSpec, ExitReason, ExitResult, NotStarted, OutputStream, StartReport, Stats,
-    conclude::{Ended, conclude, note_on},
-    handle::Control,
-    lifecycle::{Effect, Input, Lifecycle, Settings, Stop},
-    pipes::{self, OutputPipes},
+    Disconnect, Exec, ExecSpec, ExitReason, ExitResult, Hook, NotStarted, SessionEnd, StartReport,
+    Stats,
+    admission::{Entry, Slot, Waiting},
+    pipes,
+    progress::Control,
+    running::Running,
 };
 use crate::{
     commands::{self, Blocked},
     launcher_link::{Delivery, Link, LinkError},
 };
-
-/// Most bytes of one output event.
-const CHUNK: usize = 64 * 1024;
 
 /// What a driver needs.
 #[derive(Debug)]
@@ -36,13 +33,19 @@ pub(super) struct Job {
     pub(super) inbox: mpsc::UnboundedReceiver<Control>,
     pub(super) link: Link,
     pub(super) stats: Arc<Stats>,
+    /// Hears of the end.
+    pub(super) ending: Ending,
 }
 
 /// Drives an execution to its end, which it records exactly once.
-pub(super) async fn drive(mut job: Job) {
-    let _guard = EndGuard(Arc::clone(&job.exec));
+pub(super) async fn drive(mut job: Job, entry: Entry) {
+    let slot = match turn(&mut job, entry).await {
+        Ok(slot) => slot,
+        Err(stillborn) => return stillborn.record(&job),
+    };
     if let Some(blocked) = blacklisted(&job).await {
         Stats::add(&job.stats.blocked, 1);
+        drop(slot);
         job.exec.record_end(ExitResult {
             blocked: Some(blocked),
             ..ExitResult::without_run(ExitReason::Blocked)
@@ -50,31 +53,134 @@ pub(super) async fn drive(mut job: Job) {
         return;
     }
     match start(&mut job).await {
-        Ok(running) => finish(&job.exec.clone(), running.run(job).await),
-        Err(Stillborn::NotStarted(why)) => job.exec.record_not_started(why),
-        Err(Stillborn::Setup(failure)) => job.exec.record_end(ExitResult {
-            setup: Some(failure),
-            ..ExitResult::without_run(ExitReason::SetupFailed)
-        }),
-    }
-}
-
-/// Records an end when the driver goes without one (a panic, or the runtime shutting down): no waiter
-/// waits for ever.
-struct EndGuard(Arc<Exec>);
-
-impl Drop for EndGuard {
-    fn drop(&mut self) {
-        if self.0.finished_at().is_none() {
-            self.0.record_end(ExitResult::without_run(ExitReason::Lost));
+        Ok(running) => {
+            let result = running.run(&mut job).await;
+            Stats::add(&job.stats.dropped_bytes, result.dropped_bytes);
+            Stats::add(&job.stats.leftover, u64::from(result.leftover));
+            // ORDER: who sees the end finds the slot free.
+            drop(slot);
+            job.exec.record_end(result);
+        }
+        Err(stillborn) => {
+            drop(slot);
+            stillborn.record(&job);
         }
     }
 }
 
-fn finish(exec: &Exec, (result, stats): (ExitResult, Arc<Stats>)) {
-    Stats::add(&stats.dropped_bytes, result.dropped_bytes);
-    Stats::add(&stats.leftover, u64::from(result.leftover));
-    exec.record_end(result);
+/// Sees to it that an execution ends: its session hears of the end of a command that started, exactly
+/// once, and no waiter waits for ever, even when the driver goes without a word (a panic, or the runtime
+/// shutting down).
+#[derive(Debug)]
+pub(super) struct Ending {
+    exec: Arc<Exec>,
+    hook: Option<Hook>,
+}
+
+impl Ending {
+    pub(super) fn new(exec: &Arc<Exec>, hook: Option<Hook>) -> Self {
+        Self {
+            exec: Arc::clone(exec),
+            hook,
+        }
+    }
+
+    /// Tells the session, which answers with where its next command starts.
+    pub(super) fn tell_session(&mut self, report: &[u8]) -> SessionEnd {
+        self.hook
+            .take()
+            .map(|hook| hook.0.ended(self.exec.id(), report))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.exec.finished_at().is_none() {
+            if self.exec.start_report().is_some() {
+                self.tell_session(&[]);
+            }
+            self.exec.record_end(ExitResult {
+                proven: false,
+                ..ExitResult::without_run(ExitReason::Lost)
+            });
+        }
+    }
+}
+
+/// Why there is nothing to drive.
+enum Stillborn {
+    NotStarted(NotStarted),
+    Setup(SetupFailure),
+    /// Somebody ended it before it ran.
+    Stopped(StopReason),
+}
+
+impl Stillborn {
+    fn record(self, job: &Job) {
+        match self {
+            Self::NotStarted(why) => job.exec.record_not_started(why),
+            Self::Setup(failure) => job.exec.record_end(ExitResult {
+                setup: Some(failure),
+                ..ExitResult::without_run(ExitReason::SetupFailed)
+            }),
+            Self::Stopped(reason) => {
+                let reason = ExitReason::decide(Cause::Stopped(reason), LeaderStatus::Unknown, &[]);
+                job.exec.record_end(ExitResult {
+                    notes: vec!["it was ended before it was started; nothing ran".to_owned()],
+                    ..ExitResult::without_run(reason)
+                });
+            }
+        }
+    }
+}
+
+impl From<LinkError> for Stillborn {
+    fn from(error: LinkError) -> Self {
+        Self::NotStarted(match error {
+            LinkError::TooLarge(bytes) => NotStarted::TooLarge(bytes),
+            LinkError::Gone | LinkError::Watch(_) | LinkError::Channel(_) => {
+                NotStarted::LauncherGone
+            }
+        })
+    }
+}
+
+/// Waits for a slot.
+async fn turn(job: &mut Job, entry: Entry) -> Result<Slot, Stillborn> {
+    let mut waiting = match entry {
+        Entry::Now(slot) => return Ok(slot),
+        Entry::Later(waiting) => waiting,
+    };
+    let deadline = Instant::now().checked_add(job.spec.queue_timeout);
+    let mut alone: Option<Instant> = None;
+    loop {
+        let control = tokio::select! {
+            slot = waiting.turn() =>
+                return slot.ok_or_else(|| Stillborn::NotStarted(sent_away(&waiting))),
+            control = job.inbox.recv() => control,
+            () = sleep_until(deadline) =>
+                return Err(Stillborn::NotStarted(NotStarted::Full(waiting.max_running()))),
+            () = sleep_until(alone) => return Err(Stillborn::Stopped(StopReason::Disconnected)),
+        };
+        match (control, job.spec.disconnect) {
+            (Some(Control::Stop(stop)), _) => return Err(Stillborn::Stopped(stop.reason)),
+            (Some(Control::Readers(0)), Disconnect::Grace(grace)) => {
+                alone = Instant::now().checked_add(grace);
+            }
+            (Some(Control::Readers(_)), _) => alone = None,
+            // There is nothing yet that they could reach. The sender lives in the execution.
+            (Some(Control::Signal(..) | Control::Resize(_)) | None, _) => {}
+        }
+    }
+}
+
+fn sent_away(waiting: &Waiting) -> NotStarted {
+    if waiting.is_closed() {
+        NotStarted::Draining
+    } else {
+        NotStarted::Full(waiting.max_running())
+    }
 }
 
 /// The blacklist's answer. The parser reads hostile text, so it works on a thread of its own and its
@@ -97,38 +203,27 @@ async fn blacklisted(job: &Job) -> Option<Blocked> {
     })
 }
 
-/// Why there is nothing to drive.
-enum Stillborn {
-    NotStarted(NotStarted),
-    Setup(SetupFailure),
-}
-
-impl From<LinkError> for Stillborn {
-    fn from(error: LinkError) -> Self {
-        Self::NotStarted(match error {
-            LinkError::TooLarge(bytes) => NotStarted::TooLarge(bytes),
-            LinkError::Gone | LinkError::Watch(_) | LinkError::Channel(_) => {
-                NotStarted::LauncherGone
-            }
-        })
-    }
-}
-
 async fn start(job: &mut Job) -> Result<Running, Stillborn> {
-    let (pipes, fds) = pipes::make(job.spec.script.as_deref())
+    let (ends, fds) = pipes::make(&job.spec)
         .map_err(|error| Stillborn::NotStarted(NotStarted::Resources(error.to_string())))?;
     let key = job.exec.key();
     let invocation = job.spec.invocation.clone();
     let mut events = job.link.spawn(key, invocation, fds.into_fds())?;
-    match events.recv().await.map(|delivery| delivery.event) {
-        Some(Event::Started {
+    let Some(Delivery { event, fds }) = events.recv().await else {
+        return Err(Stillborn::NotStarted(NotStarted::LauncherGone));
+    };
+    match event {
+        Event::Started {
             report,
             limits,
             cwd,
             notes,
+            output_file,
             ..
-        }) => {
+        } => {
             Stats::add(&job.stats.started, 1);
+            let running = Running::new(job, ends, Beginning { events, fds, limits, output_file });
+            // ORDER: last, so that whoever sees it running finds its input.
             job.exec.record_start(StartReport {
                 jail: *report,
                 limits,
@@ -136,240 +231,42 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
                 at: SystemTime::now(),
                 notes,
             });
-            Ok(Running::new(job, pipes, events, limits))
+            Ok(running)
         }
-        Some(Event::Refused { refusal, .. }) => Err(Stillborn::NotStarted(refusal.into())),
-        Some(Event::SetupFailed { failure, .. }) => Err(Stillborn::Setup(failure)),
-        Some(
-            Event::Ready { .. }
-            | Event::Profile(_)
-            | Event::Reloaded { .. }
-            | Event::LeaderExited { .. }
-            | Event::Ended { .. }
-            | Event::SessionOpened { .. }
-            | Event::SessionClosed { .. }
-            | Event::Explained { .. },
-        )
-        | None => Err(Stillborn::NotStarted(NotStarted::LauncherGone)),
+        Event::Refused { refusal, .. } => Err(Stillborn::NotStarted(refusal.into())),
+        Event::SetupFailed { failure, .. } => Err(Stillborn::Setup(failure)),
+        Event::Ready { .. }
+        | Event::Profile(_)
+        | Event::Reloaded { .. }
+        | Event::LeaderExited { .. }
+        | Event::Ended { .. }
+        | Event::SessionOpened { .. }
+        | Event::SessionClosed { .. }
+        | Event::Explained { .. } => Err(Stillborn::NotStarted(NotStarted::LauncherGone)),
     }
 }
 
-/// A command that runs.
-struct Running {
-    life: Lifecycle,
-    pipes: OutputPipes,
-    events: mpsc::UnboundedReceiver<Delivery>,
-    buffers: [Vec<u8>; 2],
-    since: Instant,
-    ended: Option<Ended>,
+/// What came with the launcher's word that a command runs.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) events: mpsc::UnboundedReceiver<Delivery>,
+    pub(super) fds: Vec<std::os::fd::OwnedFd>,
+    pub(super) limits: Limits,
+    pub(super) output_file: String,
 }
 
-enum Wake {
-    Read(OutputStream, Option<usize>),
-    Launcher(Option<Event>),
-    Client(Option<Control>),
-    Timer,
-}
-
-impl Running {
-    fn new(
-        job: &Job,
-        pipes: OutputPipes,
-        events: mpsc::UnboundedReceiver<Delivery>,
-        limits: Limits,
-    ) -> Self {
-        let settings = Settings {
-            idle_timeout: limits.idle_timeout_ms.map(Duration::from_millis),
-            output_limit: limits.output_bytes,
-            disconnect: job.spec.disconnect,
-        };
-        let now = Instant::now();
-        Self {
-            life: Lifecycle::new(settings, job.exec.readers(), now),
-            pipes,
-            events,
-            buffers: [vec![0; CHUNK], vec![0; CHUNK]],
-            since: now,
-            ended: None,
-        }
-    }
-
-    async fn run(mut self, mut job: Job) -> (ExitResult, Arc<Stats>) {
-        let output_complete = loop {
-            let effect = match self.wake(&mut job).await {
-                Wake::Read(stream, length) => {
-                    let effect = self.took(&job, stream, length);
-                    // Readers get their turn after every chunk, or a loud command would push events
-                    // out of the ring before anybody on this thread could send them.
-                    tokio::task::yield_now().await;
-                    effect
-                }
-                Wake::Launcher(Some(event)) => self.heard(event),
-                Wake::Launcher(None) => break self.sweep_all(&job),
-                Wake::Client(control) => self.asked(control.as_ref()),
-                Wake::Timer => self.sweep(&job),
-            };
-            match effect {
-                Effect::None => {}
-                Effect::Finish => tell(
-                    &job,
-                    &Request::Finish {
-                        exec: job.exec.key(),
-                    },
-                ),
-                Effect::Stop(Stop { reason, grace_ms }) => tell(
-                    &job,
-                    &Request::Stop {
-                        exec: job.exec.key(),
-                        reason,
-                        grace_ms,
-                    },
-                ),
-                Effect::Complete { output_complete } => break output_complete,
-            }
-        };
-        // Frees the pipes: from here on nothing of the command is listened to.
-        drop(self.pipes);
-        let ended = Ended {
-            output_complete,
-            ..self.ended.unwrap_or_else(|| Ended::lost(self.since))
-        };
-        let result = conclude(&job, ended).await;
-        (result, job.stats)
-    }
-
-    async fn wake(&mut self, job: &mut Job) -> Wake {
-        let [out, err] = &mut self.buffers;
-        let deadline = self.life.deadline();
-        // Not biased: a command that prints without end must not starve the launcher and the clients.
-        tokio::select! {
-            length = self.pipes.stdout.read(out), if self.pipes.stdout.is_open() =>
-                Wake::Read(OutputStream::Stdout, length),
-            length = self.pipes.stderr.read(err), if self.pipes.stderr.is_open() =>
-                Wake::Read(OutputStream::Stderr, length),
-            event = self.events.recv(), if self.ended.is_none() => Wake::Launcher(event.map(|delivery| delivery.event)),
-            control = job.inbox.recv() => Wake::Client(control),
-            () = sleep_until(deadline) => Wake::Timer,
-        }
-    }
-
-    fn took(&mut self, job: &Job, stream: OutputStream, length: Option<usize>) -> Effect {
-        let now = Instant::now();
-        let Some(length) = length else {
-            return self.life.step(now, Input::EndOfFile);
-        };
-        let [out, err] = &self.buffers;
-        let buffer = match stream {
-            OutputStream::Stdout => out,
-            OutputStream::Stderr | OutputStream::Terminal => err,
-        };
-        let data = Bytes::copy_from_slice(buffer.get(..length).unwrap_or_default());
-        let bytes = u64::try_from(length).unwrap_or(u64::MAX);
-        job.stats.output_bytes.fetch_add(bytes, Ordering::Relaxed);
-        job.exec.record_output(stream, data);
-        self.life.step(now, Input::Output(bytes))
-    }
-
-    fn heard(&mut self, event: Event) -> Effect {
-        let now = Instant::now();
-        match event {
-            Event::LeaderExited { .. } => self.life.step(now, Input::LeaderExited),
-            Event::Ended {
-                cause,
-                status,
-                leftover,
-                usage,
-                tripped,
-                hits,
-                proven,
-                ..
-            } => {
-                self.ended = Some(Ended {
-                    cause,
-                    status,
-                    leftover,
-                    usage,
-                    tripped,
-                    hits,
-                    proven,
-                    duration: now.saturating_duration_since(self.since),
-                    output_complete: false,
-                    note: note_on(cause),
-                });
-                self.life.step(now, Input::Ended)
-            }
-            Event::Ready { .. }
-            | Event::Profile(_)
-            | Event::Reloaded { .. }
-            | Event::Refused { .. }
-            | Event::SetupFailed { .. }
-            | Event::Started { .. }
-            | Event::SessionOpened { .. }
-            | Event::SessionClosed { .. }
-            | Event::Explained { .. } => Effect::None,
-        }
-    }
-
-    fn asked(&mut self, control: Option<&Control>) -> Effect {
-        let now = Instant::now();
-        match control {
-            Some(Control::Stop(stop)) => self.life.step(now, Input::Stop(*stop)),
-            Some(Control::Readers(count)) => self.life.step(now, Input::Readers(*count)),
-            // The sender lives in the execution, which the job holds.
-            None => Effect::None,
-        }
-    }
-
-    /// A deadline passed: look once more whether anything is readable before believing the clock.
-    fn sweep(&mut self, job: &Job) -> Effect {
-        let [out, err] = &mut self.buffers;
-        let was_open = (self.pipes.stdout.is_open(), self.pipes.stderr.is_open());
-        let found = (
-            self.pipes.stdout.read_now(out),
-            self.pipes.stderr.read_now(err),
-        );
-        let still_open = (self.pipes.stdout.is_open(), self.pipes.stderr.is_open());
-        let mut effect = Effect::None;
-        for (stream, length, closed) in [
-            (OutputStream::Stdout, found.0, was_open.0 && !still_open.0),
-            (OutputStream::Stderr, found.1, was_open.1 && !still_open.1),
-        ] {
-            if (length.is_some() || closed) && effect == Effect::None {
-                effect = self.took(job, stream, length);
-            } else if length.is_some() || closed {
-                // The first one already brought the end about; what came on the other still counts.
-                drop_effect(self.took(job, stream, length));
-            }
-        }
-        match (effect, found) {
-            (Effect::None, (None, None)) => self.life.step(Instant::now(), Input::Tick),
-            _ => effect,
-        }
-    }
-
-    /// The launcher is gone: take what is there. True when both streams had ended.
-    fn sweep_all(&mut self, job: &Job) -> bool {
-        // At most as much as the pipes can hold, whoever keeps on writing into them.
-        for _ in 0..32 {
-            drop_effect(self.sweep(job));
-        }
-        !self.pipes.stdout.is_open() && !self.pipes.stderr.is_open()
-    }
-}
-
-/// An effect that came too late to matter.
-fn drop_effect(_: Effect) {}
-
-fn tell(job: &Job, request: &Request) {
-    if let Err(error) = job.link.tell(request) {
-        // The launcher is gone; the end of the events says the same and ends the execution.
-        tracing::debug!(exec = %job.exec.id(), %error, "cannot tell the launcher");
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
+/// Sleeps until then; for ever without a time.
+pub(super) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
 }
+
+/// A duration in milliseconds, as a limit says it.
+pub(super) fn millis(value: Option<u64>) -> Option<Duration> {
+    value.map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests;

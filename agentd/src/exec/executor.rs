@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::{
     AdmitError, Exec, ExecSpec, NotStarted, Registry, Stats,
-    driver::{self, Job},
+    driver::{self, Ending, Job},
 };
 use crate::launcher_link::Link;
 
@@ -43,10 +43,11 @@ impl Executor {
     /// An executor of its own registry and counters.
     #[must_use]
     pub fn new(registry: Registry, link: Link) -> Self {
+        let stats = Arc::clone(registry.stats());
         Self {
             registry: Arc::new(registry),
             link,
-            stats: Arc::default(),
+            stats,
         }
     }
 
@@ -72,16 +73,18 @@ impl Executor {
     /// [`Executor::started`]. The second value: it is new.
     pub fn submit(&self, spec: ExecSpec) -> Result<(Arc<Exec>, bool), AdmitError> {
         let admitted = self.registry.admit(&spec)?;
-        let created = admitted.inbox.is_some();
-        if let Some(inbox) = admitted.inbox {
-            // Not tied to the call: a command outlives the connection it came by.
-            tokio::spawn(driver::drive(Job {
+        let created = admitted.work.is_some();
+        if let Some((inbox, entry)) = admitted.work {
+            let job = Job {
                 exec: Arc::clone(&admitted.exec),
+                ending: Ending::new(&admitted.exec, spec.hook.clone()),
                 spec,
                 inbox,
                 link: self.link.clone(),
                 stats: Arc::clone(&self.stats),
-            }));
+            };
+            // Not tied to the call: a command outlives the connection it came by.
+            tokio::spawn(driver::drive(job, entry));
         }
         Ok((admitted.exec, created))
     }
@@ -105,7 +108,7 @@ impl Executor {
         };
         if tokio::time::timeout(patience, all_ended).await.is_ok() {
             return Drained {
-                finished: running.len(),
+                finished: count_ended(&running),
                 terminated: 0,
             };
         }
@@ -127,9 +130,15 @@ impl Executor {
         {
             tracing::warn!("some commands did not end in time; the launcher ends them with us");
         }
+        let terminated = rest.len();
         Drained {
-            finished: running.len().saturating_sub(rest.len()),
-            terminated: rest.len(),
+            finished: count_ended(&running).saturating_sub(terminated),
+            terminated,
         }
     }
+}
+
+/// Those with an end; what was sent away from the queue has none.
+fn count_ended(execs: &[Arc<Exec>]) -> usize {
+    execs.iter().filter(|exec| exec.result().is_some()).count()
 }

@@ -10,62 +10,20 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::ExecKey,
-    policy::{Caller, Refusal},
+    monitor::{ExecKey, SignalScope},
+    policy::{Caller, TerminalSize},
 };
-use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tonic::codegen::Bytes;
 
 use super::{
-    Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, OutputStream, StartReport,
+    Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, Stdin, StartReport,
+    Stats, Tuning,
+    kept::KeptFile,
     lifecycle::Stop,
-    log::{Cursor, Found, Log},
+    log::{Cursor, Found, Front, Log, ReaderId},
+    progress::{Attachment, Control, ExecState, NotStarted, Progress},
 };
-
-/// Why a command was never started, so that there is nothing to read.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotStarted {
-    /// The policy refuses it.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The request does not fit into one message.
-    #[error("arguments and environment take {0} bytes, too many; put them into a script")]
-    TooLarge(usize),
-    /// The daemon is out of file descriptors or memory.
-    #[error("{0}")]
-    Resources(String),
-    /// The launcher is gone.
-    #[error("the launcher is gone; restart agentd")]
-    LauncherGone,
-}
-
-/// Where an execution is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecState {
-    /// Being checked and set up.
-    Starting,
-    /// Running.
-    Running,
-    /// Over; there is a result.
-    Ended,
-    /// Never started.
-    NotStarted(NotStarted),
-}
-
-/// What readers wait for: the state, and the number of the newest event.
-#[derive(Debug, Clone)]
-pub(super) struct Progress {
-    pub(super) state: ExecState,
-    pub(super) seq: u64,
-}
-
-/// What reaches the driver from outside.
-#[derive(Debug)]
-pub(super) enum Control {
-    Stop(Stop),
-    Readers(usize),
-}
 
 /// One execution.
 #[derive(Debug)]
@@ -75,24 +33,31 @@ pub struct Exec {
     owner: Caller,
     digest: [u8; 32],
     labels: Labels,
+    session: Option<String>,
+    attachment: Attachment,
+    tuning: Tuning,
+    stats: Arc<Stats>,
     created_at: SystemTime,
     finished: OnceLock<Instant>,
     log: Mutex<Log>,
     progress: watch::Sender<Progress>,
     control: mpsc::UnboundedSender<Control>,
     readers: AtomicUsize,
+    stdin: OnceLock<Stdin>,
+    kept: OnceLock<Arc<KeptFile>>,
+    /// A reader has read something.
+    read_on: Notify,
 }
 
 impl Exec {
     pub(super) fn new(
-        id: ExecId,
-        key: ExecKey,
+        (id, key): (ExecId, ExecKey),
         spec: &ExecSpec,
+        (tuning, stats): (Tuning, Arc<Stats>),
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Control>) {
         let (control, inbox) = mpsc::unbounded_channel();
         let (progress, _) = watch::channel(Progress {
             state: ExecState::Starting,
-            seq: 0,
         });
         let exec = Self {
             id,
@@ -100,12 +65,22 @@ impl Exec {
             owner: spec.invocation.caller,
             digest: spec.digest(),
             labels: spec.labels.clone(),
+            session: spec
+                .hook
+                .as_ref()
+                .map(|hook| hook.0.session_id().to_owned()),
+            attachment: spec.attachment(),
+            tuning,
+            stats,
             created_at: SystemTime::now(),
             finished: OnceLock::new(),
             log: Mutex::default(),
             progress,
             control,
             readers: AtomicUsize::new(0),
+            stdin: OnceLock::new(),
+            kept: OnceLock::new(),
+            read_on: Notify::new(),
         };
         (Arc::new(exec), inbox)
     }
@@ -136,6 +111,48 @@ impl Exec {
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
+    }
+
+    /// Id of its session; `None` for a command of its own.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// What its request gave it beside output.
+    #[must_use]
+    pub fn attachment(&self) -> Attachment {
+        self.attachment
+    }
+
+    /// Times that readers and streams go by.
+    #[must_use]
+    pub fn tuning(&self) -> Tuning {
+        self.tuning
+    }
+
+    /// Counts a reader of its that was dropped because it took nothing for too long.
+    pub fn count_slow_reader(&self) {
+        Stats::add(&self.stats.slow_readers, 1);
+    }
+
+    /// Its standard input, once it runs with one.
+    #[must_use]
+    pub fn stdin(&self) -> Option<&Stdin> {
+        self.stdin.get()
+    }
+
+    pub(super) fn set_stdin(&self, stdin: Stdin) {
+        self.stdin.get_or_init(|| stdin);
+    }
+
+    /// The file that keeps its output, once something is in it.
+    pub(super) fn kept(&self) -> Option<&Arc<KeptFile>> {
+        self.kept.get()
+    }
+
+    pub(super) fn set_kept(&self, kept: &Arc<KeptFile>) {
+        self.kept.get_or_init(|| Arc::clone(kept));
     }
 
     /// Creation time.
@@ -182,8 +199,7 @@ impl Exec {
     /// True when a reader that starts after `seq` would begin with a gap.
     #[must_use]
     pub fn is_dropped_after(&self, seq: u64) -> bool {
-        let log = self.log();
-        log.has_gap(&log.seek(seq))
+        self.log().has_gap(seq)
     }
 
     /// Waits until it runs or is over.
@@ -217,6 +233,16 @@ impl Exec {
         drop(self.control.send(Control::Stop(stop)));
     }
 
+    /// Sends a signal. Without effect when it is over.
+    pub fn request_signal(&self, signal: i32, scope: SignalScope) {
+        drop(self.control.send(Control::Signal(signal, scope)));
+    }
+
+    /// Sets the size of its terminal. Without effect when it has none, or is over.
+    pub fn request_resize(&self, size: TerminalSize) {
+        drop(self.control.send(Control::Resize(size)));
+    }
+
     /// Counts the holder as somebody who cares about the command, until dropped.
     #[must_use]
     pub fn presence(self: &Arc<Self>) -> Presence {
@@ -229,6 +255,12 @@ impl Exec {
         self.readers.load(Ordering::Acquire)
     }
 
+    /// Somebody reads it, or waits for it.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.readers() > 0
+    }
+
     fn tell_readers(&self, count: usize) {
         drop(self.control.send(Control::Readers(count)));
     }
@@ -237,12 +269,54 @@ impl Exec {
         self.progress.subscribe()
     }
 
-    pub(super) fn seek(&self, after: u64) -> Cursor {
-        self.log().seek(after)
+    /// A cursor of a reader who is waited for a little when output comes too fast.
+    pub(super) fn join(&self, after: u64) -> (Cursor, ReaderId) {
+        let mut log = self.log();
+        let cursor = log.seek(after);
+        let id = log.readers.join(cursor);
+        (cursor, id)
     }
 
-    pub(super) fn read(&self, cursor: &mut Cursor) -> Found {
-        self.log().read(cursor)
+    pub(super) fn leave(&self, reader: ReaderId) {
+        self.log().readers.leave(reader);
+        self.read_on.notify_one();
+    }
+
+    pub(super) fn read(&self, cursor: &mut Cursor, reader: ReaderId) -> Found {
+        let mut log = self.log();
+        let found = log.read(cursor);
+        log.readers.moved(reader, *cursor);
+        drop(log);
+        self.read_on.notify_one();
+        found
+    }
+
+    /// True when a reader who keeps up otherwise is far behind.
+    pub(super) fn readers_lag(&self) -> bool {
+        let mut log = self.log();
+        let front = front(&log);
+        log.readers.lag(front)
+    }
+
+    /// Waiting for the readers was in vain.
+    pub(super) fn give_up_on_readers(&self) {
+        let mut log = self.log();
+        let front = front(&log);
+        log.readers.give_up(front);
+    }
+
+    /// Waits until a reader has read something.
+    pub(super) async fn read_on(&self) {
+        self.read_on.notified().await;
+    }
+
+    /// What the record holds, for whoever needs several answers at once.
+    pub(super) fn with_log<T>(&self, ask: impl FnOnce(&mut Log) -> T) -> T {
+        ask(&mut self.log())
+    }
+
+    pub(super) fn bytes_from(&self, offset: u64, limit: usize) -> (u64, Vec<Bytes>) {
+        self.log().bytes_from(offset, limit)
     }
 
     pub(super) fn written(&self) -> Offsets {
@@ -262,10 +336,9 @@ impl Exec {
         self.announce(ExecState::Running);
     }
 
-    pub(super) fn record_output(&self, stream: OutputStream, data: Bytes) {
-        self.log().push(stream, data);
-        let seq = self.last_seq();
-        self.progress.send_modify(|progress| progress.seq = seq);
+    /// Tells the readers that something was added to the record.
+    pub(super) fn announce_output(&self) {
+        self.progress.send_modify(|_| {});
     }
 
     pub(super) fn record_end(&self, result: ExitResult) {
@@ -280,14 +353,25 @@ impl Exec {
     }
 
     fn announce(&self, state: ExecState) {
-        let seq = self.last_seq();
+        if let Some(stdin) = self.stdin.get()
+            && matches!(state, ExecState::Ended)
+        {
+            stdin.end();
+        }
         self.progress
-            .send_modify(|progress| *progress = Progress { state, seq });
+            .send_modify(|progress| *progress = Progress { state });
     }
 
     /// A panic while the lock was held leaves a record that is at worst incomplete, never unsafe.
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn front(log: &Log) -> Front {
+    Front {
+        bytes: log.written().total(),
+        seq: log.last_seq(),
     }
 }
 

@@ -19,8 +19,9 @@ const QUIET_WINDOW: Duration = Duration::from_millis(100);
 /// Longest time after the leader's exit that others may go on printing.
 const DRAIN_CAP: Duration = Duration::from_secs(2);
 
-/// How many output streams are open at first.
-const STREAMS: u8 = 2;
+/// More bytes than the pipes of a command hold when its last process is gone. Up to here, reading them
+/// is never cut short by the clock: the daemon itself may have been stopped for a while.
+const HELD_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What is fixed when the command starts.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,8 @@ pub(super) struct Settings {
     pub output_limit: Option<u64>,
     /// What becomes of it without readers.
     pub disconnect: Disconnect,
+    /// How many output streams are open at first: 2, or 1 with a terminal.
+    pub streams: u8,
 }
 
 /// What happened.
@@ -75,6 +78,9 @@ pub(super) enum Effect {
     Complete {
         /// All output was read.
         output_complete: bool,
+        /// Some process still held an output stream open when the leader had ended and the drain was
+        /// over.
+        pipes_held: bool,
     },
 }
 
@@ -83,7 +89,7 @@ enum Phase {
     Running,
     Draining { until: Instant },
     Killing,
-    Flushing { until: Instant },
+    Flushing { until: Instant, bytes: u64 },
     Done,
 }
 
@@ -100,6 +106,7 @@ pub(super) struct Lifecycle {
     /// A reader has been there. Before, a short grace would end a command whose client is only about
     /// to attach.
     was_read: bool,
+    pipes_held: bool,
 }
 
 impl Lifecycle {
@@ -109,11 +116,12 @@ impl Lifecycle {
             phase: Phase::Running,
             settings,
             stopping: false,
-            open_streams: STREAMS,
+            open_streams: settings.streams,
             written: 0,
             last_output: now,
             alone_since: (readers == 0).then_some(now),
             was_read: readers > 0,
+            pipes_held: false,
         }
     }
 
@@ -146,7 +154,7 @@ impl Lifecycle {
                 .into_iter()
                 .flatten()
                 .min(),
-            Phase::Draining { until } | Phase::Flushing { until } => {
+            Phase::Draining { until } | Phase::Flushing { until, .. } => {
                 Some(until.min(after(self.last_output, QUIET_WINDOW)))
             }
             Phase::Killing | Phase::Done => None,
@@ -183,6 +191,12 @@ impl Lifecycle {
                 reason: StopReason::OutputLimit,
                 grace_ms: Some(0),
             });
+        }
+        if let Phase::Flushing { until, bytes: flushed } = &mut self.phase {
+            *flushed = flushed.saturating_add(bytes);
+            // Only a process that outlived the end of everything prints more than the pipes held.
+            let endless = *flushed > HELD_BYTES && now >= *until;
+            return if endless { self.complete() } else { Effect::None };
         }
         // A process left behind that never stops printing must not hold the drain open.
         self.on_tick(now)
@@ -224,6 +238,7 @@ impl Lifecycle {
         self.last_output = now;
         self.phase = Phase::Flushing {
             until: after(now, DRAIN_CAP),
+            bytes: 0,
         };
         Effect::None
     }
@@ -240,8 +255,11 @@ impl Lifecycle {
     fn on_tick(&mut self, now: Instant) -> Effect {
         let quiet = now >= after(self.last_output, QUIET_WINDOW);
         match self.phase {
-            Phase::Draining { until } if quiet || now >= until => self.finish(),
-            Phase::Flushing { until } if quiet || now >= until => self.complete(),
+            Phase::Draining { until } if quiet || now >= until => {
+                self.pipes_held = self.open_streams > 0;
+                self.finish()
+            }
+            Phase::Flushing { until, .. } if quiet || now >= until => self.complete(),
             Phase::Running if !self.stopping => {
                 let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| now >= at);
                 if passed(self.idle_deadline()) {
@@ -283,6 +301,7 @@ impl Lifecycle {
         self.phase = Phase::Done;
         Effect::Complete {
             output_complete: self.open_streams == 0,
+            pipes_held: self.pipes_held,
         }
     }
 }

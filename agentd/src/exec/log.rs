@@ -1,30 +1,50 @@
-//! The record of one execution: a bounded ring of events, read by cursors, plus the first bytes of its
-//! output. Memory is constant whatever a command prints; what is dropped is counted. Pure.
+//! The record of one execution: its output events in two bounded lanes, read by cursors, plus the first
+//! bytes of its output. stdout and stderr have budgets of their own, so a flood on one never drops the
+//! other; the order of arrival holds over both. Memory is constant whatever a command prints; what is
+//! dropped is counted. Pure.
+//!
+//! A [`Found::Gap`] is always exact about the events it names. A reader that was there knows its place.
+//! One that comes back after a number finds it among what is kept, or among the places of the last few
+//! thousand dropped events; older places are thinned out, and then its gap begins a little *before* the
+//! event it asked for, at the nearest place that is known, and is exact from there.
 
-use std::{collections::VecDeque, sync::Arc};
+mod lane;
+mod marks;
+mod readers;
 
+use std::sync::Arc;
+
+use prost::bytes::BytesMut;
 use tonic::codegen::Bytes;
 
+use self::{
+    lane::{Lane, Slot, len_u64},
+    readers::Readers,
+};
+pub(super) use self::readers::{Front, ReaderId};
 use super::{Event, EventBody, ExitResult, Offsets, OutputStream, StartReport};
 
+/// Bytes kept of stdout (or of the terminal), including bookkeeping.
+const MAIN_BYTES: usize = 1536 * 1024;
+
+/// Bytes kept of stderr, including bookkeeping.
+const ERROR_BYTES: usize = 512 * 1024;
+
 /// Bytes of output kept per execution for readers, including bookkeeping.
-pub const RING_BYTES: usize = 2 * 1024 * 1024;
+pub const RING_BYTES: usize = MAIN_BYTES + ERROR_BYTES;
+
+/// Most bytes of one output event.
+pub(super) const CHUNK: usize = 64 * 1024;
 
 /// Bytes of output kept from the start for the text a model reads: 50,000 characters of up to 4
 /// bytes, and room for the control sequences that are taken out.
 const HEAD_BYTES: usize = 256 * 1024;
 
-/// What an output event costs beside its bytes, so that a flood of tiny writes stays bounded too.
-const EVENT_OVERHEAD: usize = 128;
-
-/// Where a reader stands.
+/// Where a reader stands: everything up to number `after` was read, which is position `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Everything up to this number was read.
     after: u64,
-    /// The position in the streams there; `None` when a reader came back after a number whose place is
-    /// no longer known.
-    at: Option<Offsets>,
+    at: Offsets,
 }
 
 /// What a cursor finds.
@@ -32,8 +52,7 @@ pub(super) struct Cursor {
 pub(super) enum Found {
     /// The next event.
     Event(Event),
-    /// Events from the first to the last number are gone, and that many bytes with them (0 of each
-    /// when the reader's place was no longer known).
+    /// Events from the first to the last number are gone, and that many bytes with them.
     Gap(u64, u64, Offsets),
     /// Nothing yet.
     Pending,
@@ -52,20 +71,45 @@ pub struct Excerpt {
     pub dropped: u64,
 }
 
+/// The newest output event as long as nobody has seen it: it still grows.
+#[derive(Debug)]
+struct Open {
+    seq: u64,
+    stream: OutputStream,
+    at: Offsets,
+    data: BytesMut,
+}
+
 /// The record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Log {
     started: Option<Event>,
-    ring: VecDeque<(Bytes, OutputStream)>,
-    /// Cost of `ring` in bytes.
-    cost: usize,
+    main: Lane,
+    errors: Lane,
+    open: Option<Open>,
     /// Number of the newest event.
     last_seq: u64,
-    /// Position before the first event of `ring`.
-    evicted: Offsets,
     written: Offsets,
     head: Vec<u8>,
     exited: Option<Event>,
+    /// Those who follow.
+    pub(super) readers: Readers,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            started: None,
+            main: Lane::new(MAIN_BYTES),
+            errors: Lane::new(ERROR_BYTES),
+            open: None,
+            last_seq: 0,
+            written: Offsets::default(),
+            head: Vec::new(),
+            exited: None,
+            readers: Readers::default(),
+        }
+    }
 }
 
 impl Log {
@@ -74,32 +118,69 @@ impl Log {
         self.started = Some(self.next(EventBody::Started(report)));
     }
 
-    /// Records output. Empty data is ignored: it would be an event that says nothing.
-    pub(super) fn push(&mut self, stream: OutputStream, data: Bytes) {
+    /// Records output. Empty data is ignored: it would be an event that says nothing. Joins the
+    /// newest event when nobody has seen that one yet.
+    pub(super) fn push(&mut self, stream: OutputStream, data: BytesMut) {
         if data.is_empty() || self.exited.is_some() {
             return;
         }
         let room = HEAD_BYTES.saturating_sub(self.head.len());
         self.head
             .extend_from_slice(data.get(..room).unwrap_or(&data));
-        self.written = self.written.advanced(stream, len_u64(&data));
-        self.last_seq = self.last_seq.saturating_add(1);
-        self.cost = self.cost.saturating_add(cost_of(&data));
-        self.ring.push_back((data, stream));
-        while self.cost > RING_BYTES {
-            let Some((oldest, stream)) = self.ring.pop_front() else {
-                break;
-            };
-            self.cost = self.cost.saturating_sub(cost_of(&oldest));
-            self.evicted = self.evicted.advanced(stream, len_u64(&oldest));
+        let at = self.written;
+        self.written = at.advanced(stream, len_u64(data.len()));
+        if let Some(open) = &mut self.open
+            && open.stream == stream
+            && open.data.len().saturating_add(data.len()) <= CHUNK
+        {
+            open.data.unsplit(data);
+            return;
         }
+        self.seal();
+        self.last_seq = self.last_seq.saturating_add(1);
+        self.open = Some(Open {
+            seq: self.last_seq,
+            stream,
+            at,
+            data,
+        });
+    }
+
+    /// True when that many bytes of `stream` can be pushed without dropping anything.
+    pub(super) fn has_room(&self, stream: OutputStream, length: usize) -> bool {
+        let lane = match stream {
+            OutputStream::Stderr => &self.errors,
+            OutputStream::Stdout | OutputStream::Terminal => &self.main,
+        };
+        let pending = self.open.as_ref().map_or(0, |open| open.data.len());
+        lane.has_room(length, pending)
+    }
+
+    /// The newest event no longer grows.
+    fn seal(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let lane = match open.stream {
+            OutputStream::Stderr => &mut self.errors,
+            OutputStream::Stdout | OutputStream::Terminal => &mut self.main,
+        };
+        lane.push(Slot {
+            seq: open.seq,
+            stream: open.stream,
+            at: open.at,
+            data: open.data.freeze(),
+        });
     }
 
     /// Records the end. Only the first one counts.
     pub(super) fn finish(&mut self, result: Arc<ExitResult>) {
-        if self.exited.is_none() {
-            self.exited = Some(self.next(EventBody::Exited(result)));
+        if self.exited.is_some() {
+            return;
         }
+        self.seal();
+        self.main.compact();
+        self.errors.compact();
+        self.head.shrink_to_fit();
+        self.exited = Some(self.next(EventBody::Exited(result)));
     }
 
     fn next(&mut self, body: EventBody) -> Event {
@@ -115,9 +196,9 @@ impl Log {
         self.written
     }
 
-    /// Bytes no longer held, over both streams.
+    /// Bytes no longer held, over all streams.
     pub(super) fn dropped(&self) -> u64 {
-        self.evicted.total()
+        self.main.dropped().saturating_add(self.errors.dropped())
     }
 
     /// Number of the newest event; 0 before the first.
@@ -141,139 +222,188 @@ impl Log {
         }
     }
 
-    /// Approximate memory in bytes.
+    /// Memory in bytes, nearly.
     pub(super) fn memory(&self) -> usize {
-        self.cost.saturating_add(self.head.capacity())
+        let open = self.open.as_ref().map_or(0, |open| open.data.capacity());
+        self.main
+            .memory()
+            .saturating_add(self.errors.memory())
+            .saturating_add(self.head.capacity())
+            .saturating_add(open)
     }
 
-    /// Number of the first event in the ring (or of the next one, when it is empty).
-    fn first_in_ring(&self) -> u64 {
-        let newest_output = self
-            .last_seq
-            .saturating_sub(u64::from(self.exited.is_some()));
-        newest_output
-            .saturating_sub(usize_u64(self.ring.len()))
-            .saturating_add(1)
+    /// Number of the newest output event, or of the start, or 0.
+    fn last_output(&self) -> u64 {
+        self.last_seq
+            .saturating_sub(u64::from(self.exited.is_some()))
     }
 
-    /// A cursor that has read everything up to `after`, except that the terminal event is always read
-    /// again: no reader ends without it.
+    /// The first kept event, in order of arrival, that `choose` finds in a lane.
+    fn first_kept<'s>(&'s self, choose: impl Fn(&'s Lane) -> Option<&'s Slot>) -> Option<&'s Slot> {
+        match (choose(&self.main), choose(&self.errors)) {
+            (Some(a), Some(b)) => Some(if a.seq < b.seq { a } else { b }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// A cursor that has read everything up to `after` (or, where that place is no longer known, up to
+    /// the nearest one before), except that the terminal event is always read again: no reader ends
+    /// without it.
     pub(super) fn seek(&self, after: u64) -> Cursor {
-        let last = self
-            .last_seq
-            .saturating_sub(u64::from(self.exited.is_some()));
-        let after = after.min(last);
+        let after = after.min(self.last_output());
         let pinned = u64::from(self.started.is_some());
-        let first = self.first_in_ring();
-        let at = if after <= pinned {
-            Some(Offsets::default())
-        } else if after.saturating_add(1) >= first {
-            let read = after.saturating_add(1).saturating_sub(first);
-            let read = usize::try_from(read).unwrap_or(usize::MAX);
-            Some(position_after(self.evicted, self.ring.iter().take(read)))
-        } else {
-            None
-        };
-        Cursor { after, at }
+        if after <= pinned {
+            return Cursor {
+                after,
+                at: Offsets::default(),
+            };
+        }
+        let next = after.saturating_add(1);
+        let mut known = (pinned.saturating_add(1), Offsets::default());
+        if after == self.last_output() {
+            known = (next, self.written);
+        }
+        if let Some(open) = self.open.as_ref().filter(|open| open.seq == next) {
+            known = (next, open.at);
+        }
+        for lane in [&self.main, &self.errors] {
+            let kept = lane.last_before(next);
+            let kept = kept.map(|slot| (slot.seq.saturating_add(1), slot.end()));
+            let same = lane.first_from(next).filter(|slot| slot.seq == next);
+            let same = same.map(|slot| (slot.seq, slot.at));
+            for place in [kept, same, lane.mark(next)].into_iter().flatten() {
+                if place.0 > known.0 {
+                    known = place;
+                }
+            }
+        }
+        Cursor {
+            after: known.0.saturating_sub(1),
+            at: known.1,
+        }
     }
 
-    /// True when events after the cursor have been dropped.
-    pub(super) fn has_gap(&self, cursor: &Cursor) -> bool {
+    /// True when an event after this number has been dropped.
+    pub(super) fn has_gap(&self, after: u64) -> bool {
         let pinned = u64::from(self.started.is_some());
-        cursor.after.max(pinned).saturating_add(1) < self.first_in_ring()
+        let next = after.max(pinned).saturating_add(1);
+        let open = self.open.as_ref().is_some_and(|open| open.seq >= next);
+        let kept = [&self.main, &self.errors]
+            .iter()
+            .fold(u64::from(open), |sum, lane| {
+                sum.saturating_add(lane.count_from(next))
+            });
+        kept < self.last_output().saturating_add(1).saturating_sub(next)
     }
 
     /// What comes next; moves the cursor over it.
-    pub(super) fn read(&self, cursor: &mut Cursor) -> Found {
+    pub(super) fn read(&mut self, cursor: &mut Cursor) -> Found {
         if let Some(started) = self.started.as_ref().filter(|e| cursor.after < e.seq) {
             cursor.after = started.seq;
             return Found::Event(started.clone());
         }
         let next = cursor.after.saturating_add(1);
-        let first = self.first_in_ring();
-        if next < first {
-            let known = cursor.at.unwrap_or(self.evicted);
-            let lost = Offsets {
-                stdout: self.evicted.stdout.saturating_sub(known.stdout),
-                stderr: self.evicted.stderr.saturating_sub(known.stderr),
-                terminal: self.evicted.terminal.saturating_sub(known.terminal),
+        if self.first_kept(|lane| lane.first_from(next)).is_none() {
+            self.seal();
+        }
+        let last_output = self.last_output();
+        let Some(slot) = self.first_kept(|lane| lane.first_from(next)) else {
+            return match &self.exited {
+                // Only an event larger than its lane could be dropped without a younger one there.
+                _ if next <= last_output => gap(cursor, (last_output, self.written)),
+                Some(event) if cursor.after < event.seq => {
+                    cursor.after = event.seq;
+                    Found::Event(event.clone())
+                }
+                Some(_) => Found::End,
+                None => Found::Pending,
             };
-            *cursor = Cursor {
-                after: first.saturating_sub(1),
-                at: Some(self.evicted),
-            };
-            return Found::Gap(next, cursor.after, lost);
+        };
+        if slot.seq > next {
+            return gap(cursor, (slot.seq.saturating_sub(1), slot.at));
         }
-        let index = usize::try_from(next.saturating_sub(first)).unwrap_or(usize::MAX);
-        if let Some((data, stream)) = self.ring.get(index) {
-            return self.output(cursor, data, *stream);
-        }
-        match &self.exited {
-            Some(event) if cursor.after < event.seq => {
-                cursor.after = event.seq;
-                Found::Event(event.clone())
-            }
-            Some(_) => Found::End,
-            None => Found::Pending,
-        }
-    }
-
-    fn output(&self, cursor: &mut Cursor, data: &Bytes, stream: OutputStream) -> Found {
-        // Unknown only for a reader that came back to a dropped place, and then the gap came first.
-        let at = cursor.at.unwrap_or(self.evicted);
-        cursor.after = cursor.after.saturating_add(1);
-        cursor.at = Some(at.advanced(stream, len_u64(data)));
+        *cursor = Cursor {
+            after: slot.seq,
+            at: slot.end(),
+        };
         Found::Event(Event {
-            seq: cursor.after,
+            seq: slot.seq,
             body: EventBody::Output {
-                stream,
-                offset: at.of(stream),
-                data: data.clone(),
+                stream: slot.stream,
+                offset: slot.at.of(slot.stream),
+                data: slot.data.clone(),
             },
         })
     }
 
-    /// The first bytes and at most `tail_bytes` of the last ones, in order of arrival.
-    pub(super) fn excerpt(&self, tail_bytes: u64) -> Excerpt {
+    /// Kept bytes from `offset` (over all streams, in order of arrival) on: where they really begin,
+    /// and at most `limit` of them without a hole. Nothing at the end.
+    pub(super) fn bytes_from(&mut self, offset: u64, limit: usize) -> (u64, Vec<Bytes>) {
+        self.seal();
+        let mut pieces = Vec::new();
+        let Some(first) = self.first_kept(|lane| lane.first_reaching(offset)) else {
+            return (offset.min(self.written.total()), pieces);
+        };
+        let start = offset.max(first.at.total());
+        let (mut position, mut left) = (start, limit);
+        let mut next = Some(first);
+        while let Some(slot) = next.filter(|slot| left > 0 && slot.at.total() <= position) {
+            let skip = usize::try_from(position.saturating_sub(slot.at.total()));
+            let skip = skip.unwrap_or(usize::MAX).min(slot.data.len());
+            let end = skip.saturating_add(left).min(slot.data.len());
+            let piece = slot.data.slice(skip..end);
+            left = left.saturating_sub(piece.len());
+            position = position.saturating_add(len_u64(piece.len()));
+            pieces.push(piece);
+            let after = slot.seq.saturating_add(1);
+            next = self.first_kept(|lane| lane.first_from(after));
+        }
+        (start, pieces)
+    }
+
+    /// The first bytes and at most `tail_bytes` of the last ones, without a hole, in order of arrival.
+    pub(super) fn excerpt(&mut self, tail_bytes: u64) -> Excerpt {
+        self.seal();
         let total = self.written.total();
-        let head_end = usize_u64(self.head.len());
-        let start = head_end
-            .max(self.evicted.total())
-            .max(total.saturating_sub(tail_bytes));
-        let mut tail = Vec::new();
-        let mut position = self.evicted.total();
-        for (data, _) in &self.ring {
-            let skip = usize::try_from(start.saturating_sub(position)).unwrap_or(usize::MAX);
-            tail.extend_from_slice(data.get(skip..).unwrap_or_default());
-            position = position.saturating_add(len_u64(data));
+        let head_end = len_u64(self.head.len());
+        let wanted = head_end.max(total.saturating_sub(tail_bytes));
+        let (mut start, mut before) = (total, u64::MAX);
+        let mut pieces = Vec::new();
+        while start > wanted
+            && let Some(slot) = self.last_kept(before)
+            && slot.end().total() == start
+        {
+            let skip = usize::try_from(wanted.saturating_sub(slot.at.total()));
+            pieces.push(slot.data.slice(skip.unwrap_or_default()..));
+            start = slot.at.total().max(wanted);
+            before = slot.seq;
         }
         Excerpt {
             head: self.head.clone(),
-            tail,
+            tail: pieces.iter().rev().flatten().copied().collect(),
             dropped: start.saturating_sub(head_end),
+        }
+    }
+
+    /// The last kept event before this number.
+    fn last_kept(&self, seq: u64) -> Option<&Slot> {
+        match (self.main.last_before(seq), self.errors.last_before(seq)) {
+            (Some(a), Some(b)) => Some(if a.seq > b.seq { a } else { b }),
+            (one, other) => one.or(other),
         }
     }
 }
 
-fn position_after<'r>(
-    from: Offsets,
-    events: impl Iterator<Item = &'r (Bytes, OutputStream)>,
-) -> Offsets {
-    events.fold(from, |at, (data, stream)| {
-        at.advanced(*stream, len_u64(data))
-    })
-}
-
-fn cost_of(data: &Bytes) -> usize {
-    data.len().saturating_add(EVENT_OVERHEAD)
-}
-
-fn len_u64(data: &Bytes) -> u64 {
-    usize_u64(data.len())
-}
-
-fn usize_u64(value: usize) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
+/// Moves the cursor over dropped events, to the last one and the position after it.
+fn gap(cursor: &mut Cursor, (last, at): (u64, Offsets)) -> Found {
+    let lost = Offsets {
+        stdout: at.stdout.saturating_sub(cursor.at.stdout),
+        stderr: at.stderr.saturating_sub(cursor.at.stderr),
+        terminal: at.terminal.saturating_sub(cursor.at.terminal),
+    };
+    let first = cursor.after.saturating_add(1);
+    *cursor = Cursor { after: last, at };
+    Found::Gap(first, last, lost)
 }
 
 #[cfg(test)]

@@ -1,21 +1,14 @@
 //! A reader of an execution: a cursor that waits. It can be as slow as it likes; it holds up nobody.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::{Duration, SystemTime}};
 
 use tokio::sync::watch;
 
 use super::{
     Event, Exec, ExecState, Offsets, Presence,
-    handle::Progress,
-    log::{Cursor, Found},
+    log::{Cursor, Found, ReaderId},
+    progress::Progress,
 };
-
-/// Silence on a stream after which a sign of life is sent, so that a client can tell a quiet command
-/// from a dead connection.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What a reader gets.
 #[derive(Debug, Clone)]
@@ -40,11 +33,24 @@ pub enum ReadItem {
     },
 }
 
+impl ReadItem {
+    /// Number of the last event that this tells of; `None` for a sign of life.
+    #[must_use]
+    pub fn last_seq(&self) -> Option<u64> {
+        match self {
+            Self::Event(event) => Some(event.seq),
+            Self::Gap { to_seq, .. } => Some(*to_seq),
+            Self::Heartbeat { .. } => None,
+        }
+    }
+}
+
 /// A reader. Its presence keeps the command from being ended for lack of readers.
 #[derive(Debug)]
 pub struct Reader {
     exec: Arc<Exec>,
     cursor: Cursor,
+    id: ReaderId,
     progress: watch::Receiver<Progress>,
     _presence: Presence,
 }
@@ -53,8 +59,10 @@ impl Reader {
     /// Reads everything after event `after`.
     #[must_use]
     pub fn new(exec: &Arc<Exec>, after: u64) -> Self {
+        let (cursor, id) = exec.join(after);
         Self {
-            cursor: exec.seek(after),
+            cursor,
+            id,
             progress: exec.progress(),
             _presence: exec.presence(),
             exec: Arc::clone(exec),
@@ -69,13 +77,14 @@ impl Reader {
 
     /// The next item; `None` after the terminal event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<ReadItem> {
+        let heartbeat = self.exec.tuning().heartbeat;
         loop {
             // ORDER: mark as seen before looking, so that what comes in between wakes us again.
             let never_started = matches!(
                 self.progress.borrow_and_update().state,
                 ExecState::NotStarted(_)
             );
-            match self.exec.read(&mut self.cursor) {
+            match self.exec.read(&mut self.cursor, self.id) {
                 Found::Event(event) => return Some(ReadItem::Event(event)),
                 Found::Gap(from_seq, to_seq, lost) => {
                     return Some(ReadItem::Gap {
@@ -88,7 +97,7 @@ impl Reader {
                 Found::Pending if never_started => return None,
                 Found::Pending => {}
             }
-            match tokio::time::timeout(HEARTBEAT, self.progress.changed()).await {
+            match tokio::time::timeout(heartbeat, self.progress.changed()).await {
                 Ok(Ok(())) => {}
                 // The sender lives in `self.exec`.
                 Ok(Err(_)) => return None,
@@ -104,5 +113,11 @@ impl Reader {
             seen: self.exec.written(),
             running: running.unwrap_or_default(),
         }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.exec.leave(self.id);
     }
 }

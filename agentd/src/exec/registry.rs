@@ -14,7 +14,16 @@ use agentd_sandbox::{
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::{Exec, ExecId, ExecSpec, handle::Control, lifecycle::Stop};
+use super::{
+    Exec, ExecId, ExecSpec, ExecState, Stats, Tuning,
+    admission::{Admission, Entry, MayWait},
+    lifecycle::Stop,
+    progress::Control,
+};
+
+/// Requests that may wait for each command that may run, unless configured.
+const QUEUED_PER_RUNNING: usize = 4;
+
 
 /// Finished executions kept, in number: enough for every call of a long agent turn.
 const KEPT: usize = 256;
@@ -32,7 +41,10 @@ pub enum AdmitError {
     #[error("execution id '{0}' already names another request; choose a new id")]
     Conflict(ExecId),
     /// Too many at once.
-    #[error("{0} commands are running already, the most this daemon runs at once; try again later")]
+    #[error(
+        "{0} commands are running already, the most this daemon runs at once, and the queue is full \
+         or the request does not wait; try again later"
+    )]
     Full(usize),
     /// The daemon is about to stop.
     #[error("the daemon is being drained; use another one or try again later")]
@@ -44,15 +56,17 @@ pub enum AdmitError {
 pub(super) struct Admitted {
     pub(super) exec: Arc<Exec>,
     /// For the driver; `None` when the request is a retry of a known one.
-    pub(super) inbox: Option<mpsc::UnboundedReceiver<Control>>,
+    pub(super) work: Option<(mpsc::UnboundedReceiver<Control>, Entry)>,
 }
 
 /// All executions.
 #[derive(Debug)]
 pub struct Registry {
-    max_running: usize,
+    admission: Arc<Admission>,
     /// Part of the ids chosen by the daemon.
     boot_id: String,
+    tuning: Tuning,
+    stats: Arc<Stats>,
     inner: Mutex<Inner>,
 }
 
@@ -68,11 +82,28 @@ impl Registry {
     /// chooses differ from those of an earlier daemon.
     #[must_use]
     pub fn new(max_running: usize, boot_id: &str) -> Self {
+        let max_queued = max_running.saturating_mul(QUEUED_PER_RUNNING);
         Self {
-            max_running,
+            admission: Arc::new(Admission::new(max_running, max_queued)),
             boot_id: boot_id.to_owned(),
+            tuning: Tuning::default(),
+            stats: Arc::default(),
             inner: Mutex::default(),
         }
+    }
+
+    /// Lets that many requests wait for their turn. For a registry that is still empty.
+    #[must_use]
+    pub fn with_queue(mut self, max_queued: usize) -> Self {
+        self.admission = Arc::new(Admission::new(self.admission.max_running(), max_queued));
+        self
+    }
+
+    /// Goes by other times.
+    #[must_use]
+    pub fn with_tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
     }
 
     pub(super) fn admit(&self, spec: &ExecSpec) -> Result<Admitted, AdmitError> {
@@ -81,32 +112,41 @@ impl Registry {
         let uid = spec.invocation.caller.uid;
         if let Some(id) = &spec.id
             && let Some(known) = inner.execs.get(&(uid, id.clone()))
+            // One that was never started is nobody's to find; its id is free for another try.
+            && !matches!(known.state(), ExecState::NotStarted(_))
         {
             if *known.digest() != spec.digest() {
                 return Err(AdmitError::Conflict(id.clone()));
             }
             return Ok(Admitted {
                 exec: Arc::clone(known),
-                inbox: None,
+                work: None,
             });
         }
         if inner.draining {
             return Err(AdmitError::Draining);
         }
-        if inner.running().count() >= self.max_running {
-            return Err(AdmitError::Full(self.max_running));
-        }
+        let may_wait = if spec.queue_timeout.is_zero() {
+            MayWait::No
+        } else {
+            MayWait::Yes
+        };
+        let entry = self
+            .admission
+            .enter(uid, may_wait)
+            .ok_or_else(|| AdmitError::Full(self.admission.max_running()))?;
         inner.newest = inner.newest.saturating_add(1);
         let key = ExecKey(inner.newest);
         let id = spec
             .id
             .clone()
             .unwrap_or_else(|| ExecId::generated(&self.boot_id, key));
-        let (exec, inbox) = Exec::new(id.clone(), key, spec);
+        let surroundings = (self.tuning, Arc::clone(&self.stats));
+        let (exec, inbox) = Exec::new((id.clone(), key), spec, surroundings);
         inner.execs.insert((uid, id), Arc::clone(&exec));
         Ok(Admitted {
             exec,
-            inbox: Some(inbox),
+            work: Some((inbox, entry)),
         })
     }
 
@@ -148,16 +188,41 @@ impl Registry {
         }
     }
 
-    /// Number of executions that are not over.
+    /// Number of executions that have a slot.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.lock().running().count()
+        self.admission.running()
     }
 
-    /// Admits nothing new from now on; returns what still runs.
+    /// Number of executions that wait for one.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.admission.queued()
+    }
+
+    /// Most executions that run at once, and most that wait.
+    #[must_use]
+    pub fn capacity(&self) -> (usize, usize) {
+        (self.admission.max_running(), self.admission.max_queued())
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+
+    /// Part of the ids that this daemon chooses.
+    #[must_use]
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+
+    /// Admits nothing new from now on and sends away what waits; returns what still runs.
     pub fn drain(&self) -> Vec<Arc<Exec>> {
         let mut inner = self.lock();
         inner.draining = true;
+        self.admission.close();
         inner.running().cloned().collect()
     }
 

@@ -4,10 +4,24 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use agentd_sandbox::{
     monitor::ExecKey,
-    policy::{Invocation, Program},
+    policy::{Carried, Invocation, Program, Stdin},
 };
 use sha2::{Digest, Sha256};
 use tonic::codegen::Bytes;
+
+use super::Attachment;
+
+/// How long a request waits for its turn unless it says otherwise.
+pub const DEFAULT_QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest time that it can ask for.
+pub const MAX_QUEUE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Bytes of output that are kept in a file unless the request says otherwise.
+pub const DEFAULT_OUTPUT_FILE: u64 = 64 * 1024 * 1024;
+
+/// Most that it can ask for.
+pub const MAX_OUTPUT_FILE: u64 = 256 * 1024 * 1024;
 
 /// Longest time a command may live on without a reader.
 pub const MAX_GRACE: Duration = Duration::from_secs(600);
@@ -40,6 +54,23 @@ impl ExecId {
             .take(8)
             .collect();
         Self(format!("x{boot}-{}", key.0))
+    }
+
+    /// True for an id that a daemon chose in another boot than this: what it named is gone.
+    #[must_use]
+    pub fn is_of_another_boot(&self, boot_id: &str) -> bool {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let own = Self::generated(boot_id, ExecKey(0));
+        let parts = |id: &str| {
+            let (boot, number) = id.strip_prefix('x')?.rsplit_once('-')?;
+            is_number(number).then(|| boot.to_owned())
+        };
+        match (parts(&self.0), parts(&own.0)) {
+            (Some(theirs), Some(ours)) => {
+                theirs != ours && theirs.len() == ours.len() && !theirs.contains(['-', '_'])
+            }
+            (_, _) => false,
+        }
     }
 
     /// The text.
@@ -116,19 +147,62 @@ pub struct ExecSpec {
     pub hook: Option<Hook>,
     /// What becomes of it without readers.
     pub disconnect: Disconnect,
+    /// How long it may wait for its turn. No part of the request's digest.
+    pub queue_timeout: Duration,
+    /// Most bytes of output kept in the file that `in_session.output_file` names.
+    pub output_file_bytes: u64,
     /// Labels.
     pub labels: Labels,
 }
 
 impl ExecSpec {
+    /// Does it run on a terminal?
+    #[must_use]
+    pub fn has_terminal(&self) -> bool {
+        self.invocation.terminal.is_some()
+    }
+
+    /// Is its input a pipe?
+    #[must_use]
+    pub fn has_stdin_pipe(&self) -> bool {
+        self.invocation.stdin == Stdin::Pipe && !self.has_terminal()
+    }
+
+    /// Does it report its session's state?
+    #[must_use]
+    pub fn reports_state(&self) -> bool {
+        let session = self.invocation.in_session.as_deref();
+        session.is_some_and(|session| session.report_state)
+    }
+
+    /// What it is given beside output.
+    #[must_use]
+    pub fn attachment(&self) -> Attachment {
+        if self.has_terminal() {
+            Attachment::Terminal
+        } else if self.has_stdin_pipe() {
+            Attachment::StdinPipe
+        } else {
+            Attachment::None
+        }
+    }
+
     /// Two requests with equal digests are the same request: a retry, not a new command.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         // An invocation holds only maps that are ordered, so equal ones have equal JSON. It always
         // encodes: it holds no map with keys that are not strings.
-        let invocation = serde_json::to_vec(&self.invocation).unwrap_or_default();
-        let rest = format!("{:?}{:?}", self.disconnect, self.labels);
+        let mut invocation = self.invocation.clone();
+        if let Some(session) = &mut invocation.in_session {
+            // A retry arrives when its session may have moved on.
+            session.carried = Carried::default();
+        }
+        let invocation = serde_json::to_vec(&invocation).unwrap_or_default();
+        let rest = format!(
+            "{:?}{:?}{}",
+            self.disconnect, self.labels, self.output_file_bytes
+        );
         let script = self.script.as_deref().unwrap_or_default();
         for part in [invocation.as_slice(), rest.as_bytes(), script] {
             // The length keeps parts apart: moving a byte from one to the next changes the digest.
@@ -191,6 +265,42 @@ mod tests {
         others[2].invocation.limits.timeout_ms = Some(1);
         for other in others {
             assert_ne!(spec.digest(), other.digest());
+        }
+    }
+
+    #[test]
+    fn where_the_session_stands_and_how_long_to_queue_are_no_part_of_a_request() {
+        use agentd_sandbox::policy::{InSession, SessionKey};
+        let mut spec = script_spec("a", "true");
+        spec.invocation.in_session = Some(Box::new(InSession {
+            session: SessionKey(1),
+            carried: Carried::default(),
+            report_state: true,
+            output_file: Some("a".to_owned()),
+        }));
+        let mut later = spec.clone();
+        later.queue_timeout = Duration::ZERO;
+        later.invocation.in_session.as_mut().unwrap().carried.cwd = Some("/w/sub".into());
+        assert_eq!(spec.digest(), later.digest());
+        later.invocation.in_session.as_mut().unwrap().session = SessionKey(2);
+        assert_ne!(spec.digest(), later.digest());
+    }
+
+    #[test]
+    fn only_an_id_that_another_boot_chose_is_of_another_boot() {
+        let boot = "1b4e28ba-2fa1-11d2";
+        for (id, expected) in [
+            ("x00000000-7", true),
+            ("xdeadbeef-123", true),
+            ("x1b4e28ba-7", false),
+            ("x0000000-7", false),
+            ("x00000000-", false),
+            ("x00000000-7a", false),
+            ("toolu_01", false),
+            ("x-1", false),
+        ] {
+            let id = ExecId::parse(id).unwrap();
+            assert_eq!(id.is_of_another_boot(boot), expected, "{id}");
         }
     }
 

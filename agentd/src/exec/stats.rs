@@ -15,6 +15,8 @@ pub struct Stats {
     pub dropped_bytes: AtomicU64,
     /// Processes killed after their leader had ended.
     pub leftover: AtomicU64,
+    /// Readers dropped because they took nothing for too long.
+    pub slow_readers: AtomicU64,
 }
 
 impl Stats {

@@ -28,6 +28,14 @@ impl Side {
         }
     }
 
+    /// Sends an event with descriptors beside it.
+    pub(crate) fn send_with(&self, event: &Event, fds: &[OwnedFd]) {
+        let fds: Vec<_> = fds.iter().map(std::os::fd::AsFd::as_fd).collect();
+        if let Some(channel) = &*self.0.lock().unwrap() {
+            channel.send(event, &fds).unwrap();
+        }
+    }
+
     pub(crate) fn die(&self) {
         self.0.lock().unwrap().take();
     }
@@ -126,6 +134,8 @@ pub(crate) fn script_spec(id: &str, script: &str) -> ExecSpec {
         script: Some(Bytes::copy_from_slice(script.as_bytes())),
         hook: None,
         disconnect: Disconnect::default(),
+        queue_timeout: std::time::Duration::ZERO,
+        output_file_bytes: 0,
         labels: BTreeMap::new(),
     }
 }

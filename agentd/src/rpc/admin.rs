@@ -55,19 +55,20 @@ impl AdminService for Admin {
     ) -> Result<Response<pb::GetStatsResponse>, Status> {
         self.authorize(&request)?;
         let stats = self.0.executor.stats();
-        let running = self.0.executor.registry().running();
+        let registry = self.0.executor.registry();
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         Ok(Response::new(pb::GetStatsResponse {
             execs_started: Stats::get(&stats.started),
-            execs_running: u64::try_from(running).unwrap_or(u64::MAX),
+            execs_running: count(registry.running()),
             execs_blocked: Stats::get(&stats.blocked),
             output_bytes: Stats::get(&stats.output_bytes),
             dropped_bytes: Stats::get(&stats.dropped_bytes),
             leftover_processes: Stats::get(&stats.leftover),
             uptime: Some(encode::duration(self.0.since.elapsed())),
             rss_bytes: self.0.memory.resident_bytes().unwrap_or_default(),
-            execs_queued: 0,
+            execs_queued: count(registry.queued()),
             sessions_active: 0,
-            slow_readers: 0,
+            slow_readers: Stats::get(&stats.slow_readers),
         }))
     }
 

@@ -8,11 +8,16 @@ use std::{
 };
 
 use agentd_proto::v1 as pb;
-use agentd_sandbox::policy::{Caller, Invocation, Lifetime, LimitRequest, Program, Stdin};
+use agentd_sandbox::policy::{
+    Caller, Invocation, Lifetime, LimitRequest, Program, Stdin, TerminalSize,
+};
 use tonic::codegen::Bytes;
 
 use super::{features, status::Problem};
-use crate::exec::{DEFAULT_GRACE, Disconnect, ExecId, ExecSpec, Labels, MAX_GRACE};
+use crate::exec::{
+    DEFAULT_GRACE, DEFAULT_QUEUE_TIMEOUT, Disconnect, ExecId, ExecSpec, Labels, MAX_GRACE,
+    MAX_OUTPUT_FILE, MAX_QUEUE_TIMEOUT,
+};
 
 /// Longest script in bytes.
 pub(super) const MAX_SCRIPT: usize = 1024 * 1024;
@@ -23,6 +28,9 @@ const MAX_ENV_BYTES: usize = 64 * 1024;
 const MAX_PATH_BYTES: usize = 4096;
 const MAX_LABELS: usize = 16;
 const MAX_LABEL_BYTES: usize = 64;
+
+/// Most columns or rows of a terminal.
+const MAX_TERMINAL: u32 = 4096;
 
 /// What a request is completed with.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +53,7 @@ pub(super) fn exec_spec(spec: pb::ExecSpec, asker: Asker<'_>) -> Result<ExecSpec
     let (profile, workspace) = sandbox(spec.sandbox, asker)?;
     let cwd = working_directory(&command.cwd, &workspace)?;
     let (env_set, env_unset) = environment(command.env.unwrap_or_default())?;
+    let io = spec.io.unwrap_or_default();
     Ok(ExecSpec {
         id,
         invocation: Invocation {
@@ -56,14 +65,16 @@ pub(super) fn exec_spec(spec: pb::ExecSpec, asker: Asker<'_>) -> Result<ExecSpec
             env_unset,
             limits: limits(spec.limits.unwrap_or_default())?,
             caller: asker.caller,
-            stdin: Stdin::Null,
-            terminal: None,
+            stdin: if io.stdin { Stdin::Pipe } else { Stdin::Null },
+            terminal: io.pty.map(terminal_size).transpose()?,
             lifetime: Lifetime::Call,
             in_session: None,
         },
         script,
         hook: None,
         disconnect: disconnect(spec.on_disconnect)?,
+        queue_timeout: queue_timeout(spec.queue_timeout)?,
+        output_file_bytes: io.output_file_bytes.min(MAX_OUTPUT_FILE),
         labels: labels(spec.labels)?,
     })
 }
@@ -73,14 +84,38 @@ fn refuse_unsupported(spec: &pb::ExecSpec) -> Result<(), Problem> {
     let asked = [
         (!spec.session_id.is_empty(), "sessions"),
         (spec.background, "background executions"),
-        (io.stdin, "standard input"),
-        (io.pty.is_some(), "a terminal"),
+        (io.output_file_bytes > 0, "an output file without a session"),
     ];
     match asked.iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(Problem::unsupported(format!(
             "{what}: not in this release of agentd; leave the field out"
         ))),
         None => Ok(()),
+    }
+}
+
+/// A size that a terminal can have.
+pub(super) fn terminal_size(size: pb::PtySize) -> Result<TerminalSize, Problem> {
+    let number = |what: &str, value: u32| {
+        u16::try_from(value)
+            .ok()
+            .filter(|_| (1..=MAX_TERMINAL).contains(&value))
+            .ok_or_else(|| {
+                Problem::invalid(format!(
+                    "a terminal has 1 to {MAX_TERMINAL} {what}, not {value}"
+                ))
+            })
+    };
+    Ok(TerminalSize {
+        columns: number("columns", size.columns)?,
+        rows: number("rows", size.rows)?,
+    })
+}
+
+fn queue_timeout(value: Option<prost_types::Duration>) -> Result<Duration, Problem> {
+    match value {
+        Some(value) => Ok(duration("queue_timeout", value)?.min(MAX_QUEUE_TIMEOUT)),
+        None => Ok(DEFAULT_QUEUE_TIMEOUT),
     }
 }
 

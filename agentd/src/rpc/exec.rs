@@ -7,17 +7,16 @@ use agentd_sandbox::{monitor::StopReason, policy::Caller};
 use tonic::{Request, Response, Status};
 
 use super::{
-    Daemon, convert, encode, peer,
+    Daemon, attached, convert, encode,
+    page::Page,
+    peer,
     status::Problem,
     stream::{self, Responses},
 };
-use crate::exec::{Exec, ExecSpec, ExecState, Reader};
+use crate::exec::{Exec, ExecId, ExecSpec, ExecState, Reader};
 
 /// Longest answer to Wait; the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-const MAX_PAGE: usize = 1000;
-const DEFAULT_PAGE: usize = 100;
 
 /// The service.
 #[derive(Debug, Clone)]
@@ -43,12 +42,16 @@ impl Execs {
         Ok(reader)
     }
 
-    fn find(&self, caller: Caller, id: &str) -> Result<Arc<Exec>, Problem> {
-        self.0
-            .executor
-            .registry()
-            .get(caller, id)
-            .ok_or_else(|| Problem::unknown_exec(&crate::text::neutralise(id)))
+    pub(super) fn find(&self, caller: Caller, id: &str) -> Result<Arc<Exec>, Problem> {
+        let registry = self.0.executor.registry();
+        registry.get(caller, id).ok_or_else(|| {
+            let text = crate::text::neutralise(id);
+            let boot_id = registry.boot_id();
+            match ExecId::parse(id) {
+                Some(id) if id.is_of_another_boot(boot_id) => Problem::restarted(&text, boot_id),
+                Some(_) | None => Problem::unknown_exec(&text),
+            }
+        })
     }
 
     fn wire(&self, exec: &Exec) -> pb::Exec {
@@ -111,9 +114,12 @@ impl ExecService for Execs {
 
     async fn read_output(
         &self,
-        _: Request<pb::ReadOutputRequest>,
+        request: Request<pb::ReadOutputRequest>,
     ) -> Result<Response<pb::ReadOutputResponse>, Status> {
-        Err(Problem::unimplemented("ExecService.ReadOutput").into())
+        let caller = peer::caller(&request)?;
+        let ask = request.into_inner();
+        let exec = self.find(caller, &ask.exec_id)?;
+        Ok(Response::new(attached::read_output(&exec, ask).await?))
     }
 
     async fn wait(
@@ -153,35 +159,27 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let page = Page::of(request.get_ref())?;
         let execs = self.0.executor.registry().list(caller);
-        let mut matching = execs.iter().filter(|exec| page.matches(exec)).peekable();
-        let mut found: Vec<&Arc<Exec>> = Vec::new();
-        while found.len() < page.size
-            && let Some(exec) = matching.next()
-        {
-            found.push(exec);
-        }
-        let more = matching.peek().is_some();
-        let last = found.last().filter(|_| more);
-        Ok(Response::new(pb::ListExecsResponse {
-            next_page_token: last
-                .map(|exec| exec.key().0.to_string())
-                .unwrap_or_default(),
-            execs: found.iter().map(|exec| self.wire(exec)).collect(),
-        }))
+        Ok(Response::new(page.fill(&execs, |exec| self.wire(exec))))
     }
 
     async fn write_stdin(
         &self,
-        _: Request<pb::WriteStdinRequest>,
+        request: Request<pb::WriteStdinRequest>,
     ) -> Result<Response<pb::WriteStdinResponse>, Status> {
-        Err(Problem::unimplemented("ExecService.WriteStdin").into())
+        let caller = peer::caller(&request)?;
+        let ask = request.into_inner();
+        let exec = self.find(caller, &ask.exec_id)?;
+        Ok(Response::new(attached::write_stdin(&exec, ask).await?))
     }
 
     async fn signal(
         &self,
-        _: Request<pb::SignalRequest>,
+        request: Request<pb::SignalRequest>,
     ) -> Result<Response<pb::SignalResponse>, Status> {
-        Err(Problem::unimplemented("ExecService.Signal").into())
+        let caller = peer::caller(&request)?;
+        let ask = request.into_inner();
+        let exec = self.find(caller, &ask.exec_id)?;
+        Ok(Response::new(attached::signal(&exec, ask).await?))
     }
 
     async fn terminate(
@@ -195,14 +193,18 @@ impl ExecService for Execs {
             .grace
             .map(|grace| convert::duration("grace", grace))
             .transpose()?;
-        let outcome = match exec.state() {
-            ExecState::Ended | ExecState::NotStarted(_) => pb::TerminateOutcome::AlreadyExited,
-            ExecState::Starting | ExecState::Running => {
-                let grace_ms = grace.map(|g| u64::try_from(g.as_millis()).unwrap_or(u64::MAX));
-                exec.request_stop(StopReason::Cancelled, grace_ms);
-                exec.ended().await;
-                pb::TerminateOutcome::Killed
-            }
+        let over = matches!(exec.state(), ExecState::Ended | ExecState::NotStarted(_));
+        if !over {
+            let grace_ms = grace.map(|g| u64::try_from(g.as_millis()).unwrap_or(u64::MAX));
+            exec.request_stop(StopReason::Cancelled, grace_ms);
+            exec.ended().await;
+        }
+        // Without a result nothing was ever started.
+        let proven = exec.result().is_none_or(|result| result.proven);
+        let outcome = match (over, proven) {
+            (true, _) => pb::TerminateOutcome::AlreadyExited,
+            (false, true) => pb::TerminateOutcome::Killed,
+            (false, false) => pb::TerminateOutcome::Unproven,
         };
         Ok(Response::new(pb::TerminateResponse {
             outcome: outcome.into(),
@@ -212,9 +214,12 @@ impl ExecService for Execs {
 
     async fn resize_pty(
         &self,
-        _: Request<pb::ResizePtyRequest>,
+        request: Request<pb::ResizePtyRequest>,
     ) -> Result<Response<pb::ResizePtyResponse>, Status> {
-        Err(Problem::unimplemented("ExecService.ResizePty").into())
+        let caller = peer::caller(&request)?;
+        let ask = request.into_inner();
+        let exec = self.find(caller, &ask.exec_id)?;
+        Ok(Response::new(attached::resize_pty(&exec, ask).await?))
     }
 
     async fn delete(
@@ -234,50 +239,5 @@ impl ExecService for Execs {
         }
         self.0.executor.registry().forget(&exec);
         Ok(Response::new(pb::DeleteExecResponse {}))
-    }
-}
-
-/// A page of a list.
-struct Page {
-    size: usize,
-    after: u64,
-    state: Option<pb::ExecState>,
-    session: String,
-}
-
-impl Page {
-    fn of(ask: &pb::ListExecsRequest) -> Result<Self, Problem> {
-        let size = match usize::try_from(ask.page_size).unwrap_or(usize::MAX) {
-            0 => DEFAULT_PAGE,
-            size => size.min(MAX_PAGE),
-        };
-        let after = match ask.page_token.as_str() {
-            "" => 0,
-            token => token
-                .parse()
-                .ok()
-                .ok_or_else(|| Problem::invalid("'page_token' is not one of this daemon's"))?,
-        };
-        let state = pb::ExecState::try_from(ask.state)
-            .ok()
-            .ok_or_else(|| Problem::invalid("'state' is not a state that this daemon knows"))?;
-        Ok(Self {
-            size,
-            after,
-            state: (state != pb::ExecState::Unspecified).then_some(state),
-            session: ask.session_id.clone(),
-        })
-    }
-
-    fn matches(&self, exec: &Exec) -> bool {
-        let state = match exec.state() {
-            ExecState::Starting => pb::ExecState::Queued,
-            ExecState::Running => pb::ExecState::Running,
-            ExecState::Ended | ExecState::NotStarted(_) => pb::ExecState::Ended,
-        };
-        // No execution has a session in this release.
-        self.session.is_empty()
-            && exec.key().0 > self.after
-            && self.state.is_none_or(|wanted| wanted == state)
     }
 }

@@ -32,6 +32,8 @@ impl InfoService for Info {
         let daemon = &self.0;
         let profiles = daemon.executor.link().profiles();
         let default = profiles.iter().find(|p| p.name == daemon.default_profile);
+        let (max_execs, max_queued) = daemon.executor.registry().capacity();
+        let wire = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let millis = |value: u64| encode::duration(Duration::from_millis(value));
         Ok(Response::new(pb::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -58,8 +60,8 @@ impl InfoService for Info {
             max_script_bytes: u64::try_from(convert::MAX_SCRIPT).unwrap_or(u64::MAX),
             output_ring_bytes: u64::try_from(RING_BYTES).unwrap_or(u64::MAX),
             cgroup: daemon.host.cgroup.clone(),
-            max_execs: 0,
-            max_queued: 0,
+            max_execs: wire(max_execs),
+            max_queued: wire(max_queued),
         }))
     }
 }

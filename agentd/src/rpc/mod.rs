@@ -2,12 +2,14 @@
 //! of the daemon, and translates back; none of them decides what is allowed.
 
 mod admin;
+mod attached;
 mod convert;
 mod encode;
 mod exec;
 mod features;
 mod file;
 mod info;
+mod page;
 mod peer;
 mod policy;
 mod server;

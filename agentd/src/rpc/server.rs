@@ -34,6 +34,13 @@ use crate::{
 /// Most calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
 
+/// A connection without traffic is asked for a sign of life this often, so that a client that vanished
+/// is noticed and devices in between keep the connection.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Without a sign of life for this long the connection is closed.
+const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Why there is no server.
 #[derive(Debug, Error)]
 pub enum ServerError {
@@ -93,6 +100,8 @@ pub fn router(daemon: &Arc<Daemon>) -> Result<Router, ServerError> {
     let daemon = || Arc::clone(daemon);
     Ok(Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
         .add_service(HealthServer::new(health))
         .add_service(reflection)
         .add_service(ToolServiceServer::new(Tools(daemon())))

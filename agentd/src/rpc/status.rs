@@ -8,7 +8,7 @@ use prost::Message;
 use tonic::{Code, Status};
 
 use crate::{
-    exec::{AdmitError, NotStarted, SubmitError},
+    exec::{AdmitError, NotStarted, StdinError, SubmitError},
     launcher_link::{ExplainError, LinkError, ReloadError},
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Problem {
     reason: &'static str,
     message: String,
     retry: Retry,
+    /// What a program can act on.
+    metadata: Vec<(&'static str, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,19 @@ impl Problem {
             reason,
             message: message.into(),
             retry: Retry::Useless,
+            metadata: Vec::new(),
+        }
+    }
+
+    fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.metadata.push((key, value.to_string()));
+        self
+    }
+
+    fn retry_later(self) -> Self {
+        Self {
+            retry: Retry::Later,
+            ..self
         }
     }
 
@@ -68,6 +83,46 @@ impl Problem {
              survives a restart of the daemon"
         );
         Self::new(Code::NotFound, "EXEC_EXPIRED", message)
+    }
+
+    /// An execution of this id was there before the daemon restarted, and is gone.
+    pub(super) fn restarted(id: &str, boot_id: &str) -> Self {
+        let message = format!(
+            "execution '{id}' belongs to an earlier run of the daemon; it ended with that daemon, and \
+             its result is lost"
+        );
+        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", boot_id)
+    }
+
+    /// The command has ended.
+    pub(super) fn exec_ended(id: &str) -> Self {
+        let message = format!("execution '{id}' has ended");
+        Self::new(Code::FailedPrecondition, "EXEC_ENDED", message)
+    }
+
+    /// The command has no input to write to.
+    pub(super) fn no_stdin(id: &str) -> Self {
+        let message = format!(
+            "execution '{id}' reads from /dev/null; start it with 'io.stdin' or 'io.pty' to write to it"
+        );
+        Self::new(Code::FailedPrecondition, "NO_STDIN", message)
+    }
+
+    /// The command has no terminal.
+    pub(super) fn no_terminal(id: &str) -> Self {
+        let message = format!("execution '{id}' has no terminal; start it with 'io.pty'");
+        Self::new(Code::FailedPrecondition, "NO_TERMINAL", message)
+    }
+
+    /// A reader took nothing for too long.
+    pub(super) fn slow_consumer(last_seq: u64) -> Self {
+        Self::new(
+            Code::Aborted,
+            "SLOW_CONSUMER",
+            "this stream was dropped because its reader took nothing for too long; attach again \
+             after the last event that arrived",
+        )
+        .with("last_seq", last_seq)
     }
 
     /// No such tool.
@@ -124,14 +179,13 @@ impl From<Refusal> for Problem {
 
 impl From<AdmitError> for Problem {
     fn from(error: AdmitError) -> Self {
-        let (code, reason, retry) = match &error {
-            AdmitError::Conflict(_) => (Code::AlreadyExists, "EXEC_ID_CONFLICT", Retry::Useless),
-            AdmitError::Full(_) => (Code::ResourceExhausted, "LIMIT_EXECS", Retry::Later),
-            AdmitError::Draining => (Code::Unavailable, "DRAINING", Retry::Later),
-        };
-        Self {
-            retry,
-            ..Self::new(code, reason, error.to_string())
+        let message = error.to_string();
+        match error {
+            AdmitError::Conflict(_) => {
+                Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message)
+            }
+            AdmitError::Full(_) => full(message),
+            AdmitError::Draining => draining(message),
         }
     }
 }
@@ -141,15 +195,36 @@ impl From<NotStarted> for Problem {
         match error {
             NotStarted::Refused(refusal) => refusal.into(),
             NotStarted::TooLarge(_) => Self::invalid(error.to_string()),
-            NotStarted::Resources(_) => Self {
-                retry: Retry::Later,
-                ..Self::new(
-                    Code::ResourceExhausted,
-                    "LIMIT_RESOURCES",
-                    error.to_string(),
-                )
-            },
+            NotStarted::Resources(_) => Self::new(
+                Code::ResourceExhausted,
+                "LIMIT_RESOURCES",
+                error.to_string(),
+            )
+            .retry_later(),
             NotStarted::LauncherGone => launcher_gone(),
+            NotStarted::Full(_) => full(error.to_string()),
+            NotStarted::Draining => draining(error.to_string()),
+        }
+    }
+}
+
+fn full(message: String) -> Problem {
+    Problem::new(Code::ResourceExhausted, "LIMIT_EXECS", message).retry_later()
+}
+
+fn draining(message: String) -> Problem {
+    Problem::new(Code::Unavailable, "DRAINING", message).retry_later()
+}
+
+impl From<StdinError> for Problem {
+    fn from(error: StdinError) -> Self {
+        let message = error.to_string();
+        match error {
+            StdinError::Hole { expected } => {
+                Self::new(Code::OutOfRange, "STDIN_OFFSET", message).with("expected_offset", expected)
+            }
+            StdinError::Closed => Self::new(Code::FailedPrecondition, "STDIN_CLOSED", message),
+            StdinError::Ended => Self::new(Code::FailedPrecondition, "EXEC_ENDED", message),
         }
     }
 }
@@ -207,7 +282,11 @@ impl From<Problem> for Status {
             &ErrorInfo {
                 reason: problem.reason.to_owned(),
                 domain: agentd_proto::ERROR_DOMAIN.to_owned(),
-                metadata: HashMap::new(),
+                metadata: problem
+                    .metadata
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect(),
             },
         )];
         if problem.retry == Retry::Later {

@@ -1,5 +1,7 @@
 //! The services over a real connection, with a launcher that a thread plays.
 
+mod streams;
+
 use std::{io::Write, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use agentd_proto::v1::{
@@ -97,8 +99,12 @@ fn play(side: &Side, request: Request, fds: Vec<OwnedFd>) {
 }
 
 fn daemon(operators: Vec<u32>) -> Arc<Daemon> {
+    daemon_of(Executor::new(Registry::new(8, "boot"), launcher(play)), operators)
+}
+
+fn daemon_of(executor: Executor, operators: Vec<u32>) -> Arc<Daemon> {
     Arc::new(Daemon {
-        executor: Executor::new(Registry::new(8, "boot"), launcher(play)),
+        executor,
         host: HostReport {
             tier: Tier::Rootless,
             tier_reason: "not root".to_owned(),
@@ -305,11 +311,6 @@ async fn refusals_are_statuses_and_nothing_runs() {
     let ask = pb::AttachRequest::default();
     let status = client.attach(ask).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
-    let status = client
-        .signal(pb::SignalRequest::default())
-        .await
-        .unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
 }
 
 #[tokio::test]

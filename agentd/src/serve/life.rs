@@ -55,7 +55,9 @@ pub(super) async fn live(
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
     let link = Link::new(launcher.0, launcher.1)?;
-    let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id);
+    let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id)
+        .with_queue(plan.config.max_queued)
+        .with_tuning(plan.config.tuning);
     let daemon = Arc::new(Daemon {
         executor: Executor::new(registry, link.clone()),
         health: HealthReporter::new(),
@@ -75,7 +77,18 @@ pub(super) async fn live(
         () = link.lost() => Reason::LauncherGone,
         () = closed.wait() => Reason::ConnectionClosed,
     };
-    let drained = daemon.drain(Duration::ZERO, DRAIN_PATIENCE).await;
+    let patience = match reason {
+        Reason::Told => plan.config.drain_timeout,
+        Reason::ConnectionClosed | Reason::LauncherGone => Duration::ZERO,
+    };
+    let drained = tokio::select! {
+        drained = daemon.drain(patience, DRAIN_PATIENCE) => drained,
+        // Told again: no more patience.
+        _ = terminate.recv() => daemon.drain(Duration::ZERO, DRAIN_PATIENCE).await,
+        _ = interrupt.recv() => daemon.drain(Duration::ZERO, DRAIN_PATIENCE).await,
+        () = link.lost(), if !link.is_lost() =>
+            daemon.drain(Duration::ZERO, DRAIN_PATIENCE).await,
+    };
     tracing::info!(ended = drained.terminated, "stopping");
     // An error means that the server is gone already.
     stop.send(()).unwrap_or(());

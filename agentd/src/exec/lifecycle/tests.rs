@@ -11,6 +11,7 @@ fn settings() -> Settings {
         idle_timeout: None,
         output_limit: None,
         disconnect: Disconnect::default(),
+        streams: 2,
     }
 }
 
@@ -57,6 +58,7 @@ fn an_ordinary_command_ends_without_any_wait() {
     assert_eq!(scene.deadline(), None);
     let complete = Effect::Complete {
         output_complete: true,
+        pipes_held: false,
     };
     assert_eq!(scene.at(4, Input::Ended), complete);
 }
@@ -85,6 +87,7 @@ fn a_held_pipe_costs_one_quiet_window() {
     assert_eq!(scene.at(121, Input::EndOfFile), Effect::None);
     let complete = Effect::Complete {
         output_complete: true,
+        pipes_held: true,
     };
     assert_eq!(scene.at(122, Input::EndOfFile), complete);
 }
@@ -111,6 +114,7 @@ fn a_pipe_that_outlives_the_tree_makes_the_output_incomplete() {
     assert_eq!(scene.at(50, Input::EndOfFile), Effect::None);
     let complete = Effect::Complete {
         output_complete: false,
+        pipes_held: false,
     };
     assert_eq!(scene.at(100, Input::Tick), complete);
 }
@@ -195,42 +199,187 @@ fn a_stop_while_draining_kills_the_rest_and_keeps_the_leaders_end() {
     assert_eq!(scene.at(3, cancel), Effect::None);
 }
 
+#[test]
+fn a_terminal_is_one_stream() {
+    let one = Settings {
+        streams: 1,
+        ..settings()
+    };
+    let mut scene = Scene::new(one, 1);
+    assert_eq!(scene.at(1, Input::LeaderExited), Effect::None);
+    assert_eq!(scene.at(2, Input::EndOfFile), Effect::Finish);
+}
+
+/// The daemon itself was stopped between the end of the tree and reading what is left in the pipes.
+#[test]
+fn what_the_pipes_hold_is_read_however_late_and_an_endless_writer_is_not_waited_for() {
+    let mut scene = Scene::new(settings(), 1);
+    assert_eq!(scene.at(0, Input::Ended), Effect::None);
+    for _ in 0..20 {
+        assert_eq!(scene.at(60_000, Input::Output(65_536)), Effect::None);
+    }
+    assert_eq!(scene.at(60_000, Input::EndOfFile), Effect::None);
+    let complete = |output_complete| Effect::Complete {
+        output_complete,
+        pipes_held: false,
+    };
+    assert_eq!(scene.at(60_000, Input::EndOfFile), complete(true));
+
+    let mut scene = Scene::new(settings(), 1);
+    assert_eq!(scene.at(0, Input::Ended), Effect::None);
+    let mut bytes = 0;
+    let effect = loop {
+        bytes += 65_536;
+        match scene.at(3000, Input::Output(65_536)) {
+            Effect::None => assert!(bytes <= HELD_BYTES),
+            effect => break effect,
+        }
+    };
+    assert_eq!(effect, complete(false));
+}
+
 fn any_input() -> impl Strategy<Value = Input> {
     prop_oneof![
-        (1..100_000_u64).prop_map(Input::Output),
-        Just(Input::EndOfFile),
-        Just(Input::LeaderExited),
-        Just(Input::Ended),
-        Just(Input::Stop(stop(StopReason::Cancelled))),
-        (0..3_usize).prop_map(Input::Readers),
-        Just(Input::Tick),
+        4 => (1..100_000_u64).prop_map(Input::Output),
+        2 => Just(Input::EndOfFile),
+        1 => Just(Input::LeaderExited),
+        1 => Just(Input::Ended),
+        1 => Just(Input::Stop(stop(StopReason::Cancelled))),
+        2 => (0..3_usize).prop_map(Input::Readers),
+        4 => Just(Input::Tick),
     ]
 }
 
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let disconnect = prop_oneof![
+        Just(Disconnect::Keep),
+        (0..2000_u64).prop_map(|ms| Disconnect::Grace(Duration::from_millis(ms))),
+    ];
+    let idle = prop::option::of((1..2000_u64).prop_map(Duration::from_millis));
+    let limit = prop::option::of(0..500_000_u64);
+    (disconnect, idle, limit, 1..3_u8).prop_map(|(disconnect, idle_timeout, output_limit, streams)| {
+        Settings {
+            idle_timeout,
+            output_limit,
+            disconnect,
+            streams,
+        }
+    })
+}
+
+/// What a history has brought about so far.
+#[derive(Default)]
+struct Tally {
+    stops: u32,
+    finishes: u32,
+    completions: u32,
+    ended: bool,
+    left_at: Option<u64>,
+}
+
+impl Tally {
+    fn take(&mut self, clock: u64, (input, effect): (Input, Effect)) {
+        assert_eq!(
+            (self.completions, effect),
+            (self.completions, if self.completions > 0 { Effect::None } else { effect }),
+            "nothing happens after the end"
+        );
+        self.ended |= input == Input::Ended;
+        if input == Input::LeaderExited && self.left_at.is_none() {
+            self.left_at = Some(clock);
+        }
+        match effect {
+            Effect::None => {}
+            Effect::Stop(_) => self.stops += 1,
+            Effect::Finish => self.finishes += 1,
+            Effect::Complete { .. } => {
+                assert!(self.ended, "no end before the tree's");
+                self.completions += 1;
+            }
+        }
+        assert!(self.stops <= 1 && self.finishes <= 1 && self.completions <= 1);
+    }
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
     /// Whatever comes in whatever order: at most one stop, one finish and one completion, the last
-    /// only after the tree has ended, and after that a completion in bounded time.
+    /// only after the tree has ended, and after that a completion in bounded time and nothing more.
     #[test]
-    fn every_history_completes_exactly_once(inputs in prop::collection::vec((0..300_u64, any_input()), 0..60)) {
-        let mut scene = Scene::new(settings(), 1);
-        let mut clock = 0;
-        let (mut stops, mut finishes, mut completions, mut ended) = (0, 0, 0, false);
+    fn every_history_completes_exactly_once(
+        settings in any_settings(),
+        inputs in prop::collection::vec((0..300_u64, any_input()), 0..60),
+    ) {
+        let mut scene = Scene::new(settings, 1);
+        let (mut clock, mut tally) = (0, Tally::default());
+        let mut open = settings.streams;
         let last = [(0, Input::Ended)].into_iter().chain((0..30).map(|_| (100, Input::Tick)));
         for (pause, input) in inputs.into_iter().chain(last) {
             clock += pause;
-            ended |= input == Input::Ended;
-            match scene.at(clock, input) {
-                Effect::None => {}
-                Effect::Stop(_) => stops += 1,
-                Effect::Finish => finishes += 1,
-                Effect::Complete { .. } => {
-                    prop_assert!(ended);
-                    completions += 1;
-                }
+            // A stream ends once, and then nothing comes out of it.
+            match input {
+                Input::EndOfFile if open == 0 => continue,
+                Input::EndOfFile => open -= 1,
+                Input::Output(_) if open == 0 => continue,
+                Input::Output(_) | Input::LeaderExited | Input::Ended | Input::Stop(_)
+                | Input::Readers(_) | Input::Tick => {}
             }
+            let effect = scene.at(clock, input);
+            tally.take(clock, (input, effect));
         }
-        prop_assert!(stops <= 1);
-        prop_assert!(finishes <= 1);
-        prop_assert_eq!(completions, 1);
+        prop_assert_eq!(tally.completions, 1);
+    }
+
+    /// A driver that comes back at every deadline always gets on: each tick either says something or
+    /// moves the deadline, and a drain is over within its cap even when somebody prints all the time.
+    #[test]
+    fn deadlines_make_progress_and_a_drain_is_capped(
+        settings in any_settings(),
+        chatter in 1..300_u64,
+    ) {
+        let mut scene = Scene::new(settings, 1);
+        let mut stopped = false;
+        let mut clock = 10;
+        stopped |= scene.at(clock, Input::LeaderExited) != Effect::None;
+        let mut finished = stopped;
+        for _ in 0..5000 {
+            let deadline = scene.deadline().map(|at| u64::try_from(at).unwrap());
+            let Some(deadline) = deadline else { break };
+            let next = clock + chatter;
+            let effect = if next < deadline {
+                clock = next;
+                scene.at(clock, Input::Output(1))
+            } else {
+                clock = clock.max(deadline);
+                let effect = scene.at(clock, Input::Tick);
+                let later = scene.deadline().is_none_or(|at| at > u128::from(clock));
+                prop_assert!(effect != Effect::None || later, "a tick at a deadline gets on");
+                effect
+            };
+            prop_assert!(clock <= 10 + 2000 + chatter, "the drain ended in time");
+            finished |= effect != Effect::None;
+            if effect == Effect::Finish { break }
+        }
+        prop_assert!(finished);
+    }
+
+    /// While bytes keep coming and the pipes can hold them, completion waits for them.
+    #[test]
+    fn bytes_that_are_readable_before_completion_are_never_abandoned(
+        sizes in prop::collection::vec(1..65_537_u64, 1..60),
+        pauses in prop::collection::vec(0..5000_u64, 60),
+    ) {
+        let mut scene = Scene::new(settings(), 1);
+        let mut clock = 0;
+        prop_assert_eq!(scene.at(clock, Input::Ended), Effect::None);
+        for (size, pause) in sizes.iter().zip(pauses) {
+            // The driver always reads before it ticks.
+            clock += pause;
+            prop_assert_eq!(scene.at(clock, Input::Output(*size)), Effect::None);
+        }
+        prop_assert_eq!(scene.at(clock, Input::EndOfFile), Effect::None);
+        let complete = Effect::Complete { output_complete: true, pipes_held: false };
+        prop_assert_eq!(scene.at(clock, Input::EndOfFile), complete);
     }
 }

@@ -20,9 +20,9 @@ fn end(exec: &Exec) {
 async fn the_same_request_under_the_same_id_is_the_same_execution() {
     let registry = registry();
     let first = registry.admit(&script_spec("a", "true")).unwrap();
-    assert!(first.inbox.is_some());
+    assert!(first.work.is_some());
     let again = registry.admit(&script_spec("a", "true")).unwrap();
-    assert!(again.inbox.is_none());
+    assert!(again.work.is_none());
     assert!(Arc::ptr_eq(&first.exec, &again.exec));
     end(&first.exec);
     let later = registry.admit(&script_spec("a", "true")).unwrap();
@@ -56,15 +56,39 @@ async fn callers_do_not_see_each_other() {
 #[tokio::test]
 async fn only_so_many_run_at_once_and_a_retry_is_not_one_more() {
     let registry = registry();
-    let execs: Vec<_> = ["a", "b", "c"]
+    let mut admitted: Vec<_> = ["a", "b", "c"]
         .iter()
-        .map(|id| registry.admit(&script_spec(id, "true")).unwrap().exec)
+        .map(|id| registry.admit(&script_spec(id, "true")).unwrap())
         .collect();
     let full = registry.admit(&script_spec("d", "true")).unwrap_err();
     assert_eq!(full, AdmitError::Full(3));
     registry.admit(&script_spec("a", "true")).unwrap();
-    end(&execs[0]);
+    assert_eq!(registry.running(), 3);
+    admitted.remove(0);
     registry.admit(&script_spec("d", "true")).unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_known_and_one_that_was_never_started_is_not() {
+    let registry = registry().with_queue(2);
+    let running: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|id| registry.admit(&script_spec(id, "true")).unwrap())
+        .collect();
+    let mut spec = script_spec("d", "true");
+    spec.queue_timeout = Duration::from_secs(30);
+    let waiting = registry.admit(&spec).unwrap();
+    assert!(matches!(waiting.work, Some((_, Entry::Later(_)))));
+    assert_eq!((registry.running(), registry.queued()), (3, 1));
+    assert_eq!(registry.list(ME).len(), 4);
+    let retry = registry.admit(&spec).unwrap();
+    assert!(retry.work.is_none() && Arc::ptr_eq(&retry.exec, &waiting.exec));
+    waiting
+        .exec
+        .record_not_started(super::super::NotStarted::Full(3));
+    drop((running, waiting.work));
+    let again = registry.admit(&spec).unwrap();
+    assert!(again.work.is_some() && !Arc::ptr_eq(&again.exec, &waiting.exec));
 }
 
 #[tokio::test]

@@ -202,19 +202,10 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
         (with(|spec| spec.background = true), "background"),
         (
             io(pb::IoSpec {
-                stdin: true,
-                pty: None,
-                output_file_bytes: 0,
+                output_file_bytes: 1,
+                ..pb::IoSpec::default()
             }),
-            "standard input",
-        ),
-        (
-            io(pb::IoSpec {
-                stdin: false,
-                pty: Some(pb::PtySize::default()),
-                output_file_bytes: 0,
-            }),
-            "terminal",
+            "session",
         ),
         (
             with(|spec| spec.required_features = vec!["cgroup-v3".to_owned()]),
@@ -228,5 +219,37 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
             (tonic::Code::FailedPrecondition, "FEATURE_UNSUPPORTED")
         );
         assert!(problem.message().contains(word), "{}", problem.message());
+    }
+}
+
+#[test]
+fn input_terminals_and_the_queue_are_translated_and_sizes_checked() {
+    use agentd_sandbox::policy::{Stdin, TerminalSize};
+    let io = |stdin, pty| {
+        let io = pb::IoSpec {
+            stdin,
+            pty,
+            output_file_bytes: 0,
+        };
+        exec_spec(with(|spec| spec.io = Some(io)), ASKER)
+    };
+    let size = |columns, rows| Some(pb::PtySize { columns, rows });
+    let plain = io(false, None).unwrap();
+    assert_eq!((plain.invocation.stdin, plain.invocation.terminal), (Stdin::Null, None));
+    assert_eq!(plain.queue_timeout, DEFAULT_QUEUE_TIMEOUT);
+    assert_eq!(io(true, None).unwrap().invocation.stdin, Stdin::Pipe);
+    for (columns, rows) in [(1, 1), (80, 24), (4096, 4096)] {
+        let terminal = io(false, size(columns.into(), rows.into())).unwrap().invocation.terminal;
+        assert_eq!(terminal, Some(TerminalSize { columns, rows }));
+    }
+    for (columns, rows) in [(0, 24), (80, 0), (4097, 1), (1, u32::MAX), (65_616, 24)] {
+        let problem = io(false, size(columns, rows)).unwrap_err();
+        assert_eq!(problem.kind(), (tonic::Code::InvalidArgument, "INVALID_REQUEST"));
+        assert!(problem.message().contains("1 to 4096"), "{}", problem.message());
+    }
+    for (seconds, expected) in [(0, 0), (5, 5), (86_400, 600)] {
+        let wait = prost_types::Duration { seconds, nanos: 0 };
+        let spec = exec_spec(with(|spec| spec.queue_timeout = Some(wait)), ASKER).unwrap();
+        assert_eq!(spec.queue_timeout, Duration::from_secs(expected));
     }
 }

@@ -1,0 +1,322 @@
+//! The file that keeps the whole output of a command whose output no longer fits into the record.
+//!
+//! Nothing is written while everything fits. When the record is about to drop something, everything from
+//! the first byte on goes into the file, in order of arrival. Writing happens on the blocking pool, one
+//! piece of work at a time. A disk that is full, broken or too slow costs the rest of the file and never
+//! the command.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::Notify, task::JoinHandle};
+use tonic::codegen::Bytes;
+
+use super::{
+    Event, EventBody, OutputFile, OutputStream,
+    log::{Cursor, Found, Log},
+};
+
+/// Most bytes that wait to be written; beyond it the command's output is left in its pipes.
+const WAITING: usize = 3 * 1024 * 1024;
+
+/// Longest time that one piece of work may take before the disk counts as broken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The file as readers see it.
+#[derive(Debug)]
+pub(super) struct KeptFile {
+    file: File,
+    /// Bytes in it.
+    bytes: AtomicU64,
+    /// Bytes that will be in it.
+    promised: AtomicU64,
+    /// Either has changed.
+    changed: Notify,
+}
+
+impl KeptFile {
+    /// Bytes in it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are in it or on their way.
+    pub(super) fn promised(&self) -> u64 {
+        self.promised.load(Ordering::Acquire)
+    }
+
+    /// Waits for the next change.
+    pub(super) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Reads at most `limit` bytes at `offset`. Blocks.
+    pub(super) fn read_at(&self, offset: u64, limit: usize) -> io::Result<Vec<u8>> {
+        let left = self.bytes().saturating_sub(offset);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(limit);
+        let mut buffer = vec![0; wanted];
+        self.file.read_exact_at(&mut buffer, offset)?;
+        Ok(buffer)
+    }
+}
+
+/// The writing side.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    kept: Arc<KeptFile>,
+    path: String,
+    cap: u64,
+    /// Where in the record it reads; `None` while everything fits there.
+    cursor: Option<Cursor>,
+    queue: Vec<Bytes>,
+    queued: usize,
+    work: Option<(Instant, JoinHandle<io::Result<()>>)>,
+    /// Why nothing more is written.
+    broken: Option<String>,
+}
+
+impl Keeper {
+    /// Will write at most `cap` bytes into `file`, which commands know as `path`.
+    pub(super) fn new(file: File, path: String, cap: u64) -> Self {
+        Self {
+            kept: Arc::new(KeptFile {
+                file,
+                bytes: AtomicU64::new(0),
+                promised: AtomicU64::new(0),
+                changed: Notify::new(),
+            }),
+            path,
+            cap,
+            cursor: None,
+            queue: Vec::new(),
+            queued: 0,
+            work: None,
+            broken: None,
+        }
+    }
+
+    /// The file, for readers.
+    pub(super) fn kept(&self) -> &Arc<KeptFile> {
+        &self.kept
+    }
+
+    /// True once it writes.
+    pub(super) fn has_begun(&self) -> bool {
+        self.cursor.is_some()
+    }
+
+    /// The record is about to take that many bytes of `stream`: takes what it might drop for them.
+    pub(super) fn before_push(&mut self, log: &mut Log, stream: OutputStream, length: usize) {
+        if self.cursor.is_none() && !log.has_room(stream, length) {
+            self.cursor = Some(log.seek(0));
+        }
+        self.follow(log);
+    }
+
+    /// Takes everything that is in the record, once it has begun.
+    pub(super) fn follow(&mut self, log: &mut Log) {
+        while let Some(cursor) = &mut self.cursor {
+            match log.read(cursor) {
+                Found::Event(event) => self.take(event),
+                Found::Gap(..) => self.fail("some of it was dropped before it was taken".to_owned()),
+                Found::Pending | Found::End => break,
+            }
+        }
+    }
+
+    /// True when the command must wait for the disk.
+    pub(super) fn is_full(&self) -> bool {
+        self.broken.is_none() && self.queued > WAITING
+    }
+
+    fn take(&mut self, event: Event) {
+        let EventBody::Output { data, .. } = event.body else {
+            return;
+        };
+        let room = self.cap.saturating_sub(self.kept.promised());
+        let data = match usize::try_from(room) {
+            Ok(room) if room < data.len() => data.slice(..room),
+            Ok(_) | Err(_) => data,
+        };
+        if self.broken.is_some() || data.is_empty() {
+            return;
+        }
+        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        self.kept.promised.fetch_add(length, Ordering::AcqRel);
+        self.queued = self.queued.saturating_add(data.len());
+        self.queue.push(data);
+        self.start();
+    }
+
+    /// Waits until a piece of work is done, or took too long; for ever when there is none. Dropping the
+    /// future loses nothing.
+    pub(super) async fn work(&mut self) {
+        let Some((since, work)) = &mut self.work else {
+            return std::future::pending().await;
+        };
+        let until = since.checked_add(PATIENCE).unwrap_or(*since);
+        let outcome = tokio::time::timeout_at(until.into(), work).await;
+        self.work = None;
+        match outcome {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => self.fail(error.to_string()),
+            Ok(Err(error)) => self.fail(error.to_string()),
+            // The work goes on where it hangs; nobody waits for it any more.
+            Err(_) => self.fail("the disk is too slow".to_owned()),
+        }
+        self.kept.changed.notify_waiters();
+        self.start();
+    }
+
+    fn start(&mut self) {
+        if self.work.is_some() || self.queue.is_empty() {
+            return;
+        }
+        let pieces = std::mem::take(&mut self.queue);
+        self.queued = 0;
+        let kept = Arc::clone(&self.kept);
+        let work = tokio::task::spawn_blocking(move || write(&kept, &pieces));
+        self.work = Some((Instant::now(), work));
+    }
+
+    fn fail(&mut self, why: String) {
+        tracing::warn!(path = %self.path, %why, "cannot keep a command's output");
+        self.broken.get_or_insert(why);
+        self.queue.clear();
+        self.queued = 0;
+        self.kept.promised.store(self.kept.bytes(), Ordering::Release);
+    }
+
+    /// Everything is in the record, which has `total` bytes: writes the rest. `None` when the record
+    /// always held everything. Beside the file a remark when it could not be written.
+    pub(super) async fn finish(mut self, total: u64) -> Option<(OutputFile, Option<String>)> {
+        self.cursor?;
+        while self.work.is_some() {
+            self.work().await;
+        }
+        let bytes = self.kept.bytes();
+        let note = self.broken.map(|why| {
+            format!("output store: only the first {bytes} bytes of the output were kept: {why}")
+        });
+        let file = OutputFile {
+            path: self.path,
+            bytes,
+            missing: total.saturating_sub(bytes),
+        };
+        Some((file, note))
+    }
+}
+
+/// Appends. What was written before an error counts.
+fn write(kept: &KeptFile, pieces: &[Bytes]) -> io::Result<()> {
+    for piece in pieces {
+        let mut rest: &[u8] = piece;
+        while !rest.is_empty() {
+            let length = match kept.file.write_at(rest, kept.bytes()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => return Err(error),
+            };
+            rest = rest.get(length..).unwrap_or_default();
+            let length = u64::try_from(length).unwrap_or(u64::MAX);
+            kept.bytes.fetch_add(length, Ordering::AcqRel);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+    use prost::bytes::BytesMut;
+
+    use super::*;
+    fn memory_file() -> File {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        File::from(memfd_create("kept", flags).unwrap())
+    }
+
+    /// Pushes as the driver does; returns everything that was pushed.
+    async fn print(log: &mut Log, keeper: &mut Keeper, sizes: &[usize]) -> Vec<u8> {
+        let mut all = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            let stream = match index % 3 {
+                0 => OutputStream::Stderr,
+                _ => OutputStream::Stdout,
+            };
+            let byte = u8::try_from(index % 251).unwrap();
+            let data = BytesMut::from(vec![byte; *size].as_slice());
+            all.extend_from_slice(&data);
+            keeper.before_push(log, stream, *size);
+            while keeper.is_full() {
+                keeper.work().await;
+            }
+            log.push(stream, data);
+        }
+        keeper.follow(log);
+        all
+    }
+
+    #[tokio::test]
+    async fn what_fits_into_the_record_is_never_written() {
+        let mut log = Log::default();
+        let file = memory_file();
+        let mut keeper = Keeper::new(file.try_clone().unwrap(), "/o".to_owned(), 1 << 20);
+        print(&mut log, &mut keeper, &[60_000; 20]).await;
+        assert!(keeper.finish(log.written().total()).await.is_none());
+        assert_eq!(file.metadata().unwrap().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_file_holds_every_byte_from_the_first_in_order_of_arrival_up_to_its_cap() {
+        for (cap, sizes) in [
+            (u64::MAX, vec![65_536; 100]),
+            (u64::MAX, vec![1; 30_000]),
+            (u64::MAX, (0..400).map(|i| i * 100).collect()),
+            (1_000_001, vec![65_536; 100]),
+        ] {
+            let mut log = Log::default();
+            let file = memory_file();
+            let mut keeper = Keeper::new(file.try_clone().unwrap(), "/o".to_owned(), cap);
+            let all = print(&mut log, &mut keeper, &sizes).await;
+            let kept = Arc::clone(keeper.kept());
+            let total = log.written().total();
+            let (told, note) = keeper.finish(total).await.unwrap();
+            assert_eq!(note, None);
+            assert_eq!(told.bytes, total.min(cap));
+            assert_eq!(told.missing, total - told.bytes);
+            let read = kept.read_at(0, usize::MAX).unwrap();
+            assert!(all.starts_with(&read), "the same bytes");
+            assert_eq!(u64::try_from(read.len()).unwrap(), told.bytes);
+            assert_eq!(kept.read_at(5, 7).unwrap(), all[5..12]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_disk_is_told_and_counted_and_nothing_else() {
+        use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+        let file = memory_file();
+        file.set_len(100_000).unwrap();
+        let fd: OwnedFd = file.try_clone().unwrap().into();
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_GROW)).unwrap();
+        let mut log = Log::default();
+        let mut keeper = Keeper::new(file, "/o".to_owned(), u64::MAX);
+        print(&mut log, &mut keeper, &[65_536; 60]).await;
+        let total = log.written().total();
+        let (told, note) = keeper.finish(total).await.unwrap();
+        assert!(told.bytes <= 100_000, "{told:?}");
+        assert_eq!(told.bytes + told.missing, total);
+        assert!(note.unwrap().starts_with("output store: only the first"));
+    }
+}

@@ -1,0 +1,381 @@
+//! A command that runs: carries inputs from the pipes, the launcher and the clients to the lifecycle, and
+//! its effects back. Decides nothing itself.
+
+use std::{
+    fs::File,
+    os::fd::OwnedFd,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use agentd_sandbox::monitor::{Event, Request};
+use tokio::sync::mpsc;
+
+use super::{
+    DEFAULT_OUTPUT_FILE, ExitResult, OutputStream, Stdin,
+    conclude::{Ended, conclude, note_on},
+    driver::{Beginning, Job, millis, sleep_until},
+    kept::Keeper,
+    lifecycle::{Effect, Input, Lifecycle, Settings},
+    pipes::{Ends, OutputPipe, Took},
+    progress::Control,
+    state::StatePipe,
+    stdin::StdinEnd,
+    terminal::Terminal,
+};
+use crate::launcher_link::Delivery;
+
+/// Reads of one stream before everybody else on this thread gets a turn. Fewer would cost throughput,
+/// more would keep others waiting.
+const BATCH: usize = 4;
+
+/// How long a command that prints faster than its readers read is held up, at most, before readers that
+/// do not catch up are left behind.
+const COURTESY: Duration = Duration::from_millis(20);
+
+/// Most reads of each stream when the launcher is gone: more than the pipes hold, whoever keeps on
+/// writing into them.
+const LAST_READS: usize = 32;
+
+/// A command that runs.
+pub(super) struct Running {
+    life: Lifecycle,
+    main: OutputPipe,
+    errors: OutputPipe,
+    state: Option<StatePipe>,
+    keeper: Option<Keeper>,
+    events: mpsc::UnboundedReceiver<Delivery>,
+    since: Instant,
+    /// Readers are being waited for, until then.
+    held: Option<Instant>,
+    ended: Option<Ended>,
+    notes: Vec<String>,
+}
+
+enum Wake {
+    Read(OutputStream, Took),
+    Launcher(Option<Event>),
+    Client(Option<Control>),
+    /// A reader has read.
+    ReadOn,
+    /// Readers were waited for in vain.
+    Impatient,
+    /// Something was carried on that the lifecycle does not care about.
+    Aside,
+    Timer,
+}
+
+impl Running {
+    /// Takes over what came with the start.
+    pub(super) fn new(job: &Job, ends: Ends, beginning: Beginning) -> Self {
+        let mut fds = beginning.fds.into_iter();
+        let mut notes = Vec::new();
+        let (mut main, mut stdin) = (ends.main, ends.stdin.map(StdinEnd::Pipe));
+        if job.spec.has_terminal() {
+            match terminal(fds.next()) {
+                Ok(terminal) => {
+                    main = OutputPipe::of_terminal(Arc::clone(&terminal));
+                    stdin = Some(StdinEnd::Terminal(terminal));
+                }
+                Err(why) => notes.push(format!("its terminal cannot be used: {why}")),
+            }
+        }
+        if let Some(stdin) = stdin {
+            job.exec.set_stdin(Stdin::new(stdin));
+        }
+        let cap = match job.spec.output_file_bytes {
+            0 => DEFAULT_OUTPUT_FILE,
+            bytes => bytes,
+        };
+        let keeper = fds
+            .next()
+            .filter(|_| !beginning.output_file.is_empty())
+            .map(|fd| Keeper::new(File::from(fd), beginning.output_file, cap));
+        let open = |pipe: &OutputPipe| u8::from(pipe.is_open());
+        let settings = Settings {
+            idle_timeout: millis(beginning.limits.idle_timeout_ms),
+            output_limit: beginning.limits.output_bytes,
+            disconnect: job.spec.disconnect,
+            streams: open(&main).saturating_add(open(&ends.errors)),
+        };
+        let now = Instant::now();
+        Self {
+            life: Lifecycle::new(settings, job.exec.readers(), now),
+            main,
+            errors: ends.errors,
+            state: ends.state,
+            keeper,
+            events: beginning.events,
+            since: now,
+            held: None,
+            ended: None,
+            notes,
+        }
+    }
+
+    /// Runs to the end, and says how it went.
+    pub(super) async fn run(mut self, job: &mut Job) -> ExitResult {
+        let (output_complete, pipes_held) = loop {
+            let effect = match self.wake(job).await {
+                Wake::Read(stream, took) => {
+                    let effect = self.took(job, stream, took);
+                    // Readers get their turn, or a loud command would push events out of the record
+                    // before anybody on this thread could send them.
+                    tokio::task::yield_now().await;
+                    effect
+                }
+                Wake::Launcher(Some(event)) => self.heard(event),
+                Wake::Launcher(None) => break (self.sweep_all(job), false),
+                Wake::Client(control) => self.asked(job, control.as_ref()),
+                Wake::ReadOn => {
+                    self.held = self.held.filter(|_| job.exec.readers_lag());
+                    Effect::None
+                }
+                Wake::Impatient => {
+                    job.exec.give_up_on_readers();
+                    self.held = None;
+                    Effect::None
+                }
+                Wake::Aside => Effect::None,
+                Wake::Timer => self.sweep(job),
+            };
+            match effect {
+                Effect::None => {}
+                Effect::Finish => {
+                    let exec = job.exec.key();
+                    tell(job, &Request::Finish { exec });
+                }
+                Effect::Stop(stop) => tell(
+                    job,
+                    &Request::Stop {
+                        exec: job.exec.key(),
+                        reason: stop.reason,
+                        grace_ms: stop.grace_ms,
+                    },
+                ),
+                Effect::Complete {
+                    output_complete,
+                    pipes_held,
+                } => break (output_complete, pipes_held),
+            }
+        };
+        self.end(job, output_complete, pipes_held).await
+    }
+
+    async fn end(mut self, job: &mut Job, output_complete: bool, pipes_held: bool) -> ExitResult {
+        // Frees the pipes: from here on nothing of the command is listened to.
+        drop((self.main, self.errors));
+        let report = self.state.map(StatePipe::finish).unwrap_or_default();
+        let mut output_file = None;
+        if let Some(mut keeper) = self.keeper {
+            let total = job.exec.with_log(|log| {
+                keeper.follow(log);
+                log.written().total()
+            });
+            if let Some((file, note)) = keeper.finish(total).await {
+                output_file = Some(file);
+                self.notes.extend(note);
+            }
+        }
+        let ended = Ended {
+            output_complete,
+            ..self.ended.unwrap_or_else(|| Ended::lost(self.since))
+        };
+        let mut result = conclude(job, ended).await;
+        let session = job.ending.tell_session(&report);
+        result.pipes_held = pipes_held;
+        result.output_file = output_file;
+        result.cwd = session.cwd;
+        result.notes.extend(self.notes);
+        result.notes.extend(session.notes);
+        result
+    }
+
+    async fn wake(&mut self, job: &mut Job) -> Wake {
+        let deadline = self.life.deadline();
+        let full = self.keeper.as_ref().is_some_and(Keeper::is_full);
+        let reads = self.held.is_none() && !full;
+        let (main, errors) = (self.main.stream(), self.errors.stream());
+        // Not biased: a command that prints without end must not starve the launcher and the clients.
+        tokio::select! {
+            took = self.main.read(), if reads && self.main.is_open() => Wake::Read(main, took),
+            took = self.errors.read(), if reads && self.errors.is_open() => Wake::Read(errors, took),
+            event = self.events.recv(), if self.ended.is_none() =>
+                Wake::Launcher(event.map(|delivery| delivery.event)),
+            control = job.inbox.recv() => Wake::Client(control),
+            () = job.exec.read_on(), if self.held.is_some() => Wake::ReadOn,
+            () = sleep_until(self.held), if self.held.is_some() => Wake::Impatient,
+            () = report(&mut self.state) => Wake::Aside,
+            () = keep(&mut self.keeper) => Wake::Aside,
+            () = sleep_until(deadline), if deadline.is_some() => Wake::Timer,
+        }
+    }
+
+    /// Takes what a read brought, and a few more of the same stream when they are there already.
+    fn took(&mut self, job: &Job, stream: OutputStream, first: Took) -> Effect {
+        let mut effect = self.took_one(job, stream, first);
+        for _ in 1..BATCH {
+            if effect != Effect::None || self.keeper.as_ref().is_some_and(Keeper::is_full) {
+                break;
+            }
+            let more = match stream {
+                OutputStream::Stderr => self.errors.read_more(),
+                OutputStream::Stdout | OutputStream::Terminal => self.main.read_more(),
+            };
+            if more == Took::Nothing {
+                break;
+            }
+            effect = self.took_one(job, stream, more);
+        }
+        job.exec.announce_output();
+        if self.held.is_none() && job.exec.readers_lag() {
+            self.held = Instant::now().checked_add(COURTESY);
+        }
+        effect
+    }
+
+    fn took_one(&mut self, job: &Job, stream: OutputStream, took: Took) -> Effect {
+        let now = Instant::now();
+        match took {
+            Took::Nothing => Effect::None,
+            Took::End => self.life.step(now, Input::EndOfFile),
+            Took::Data(data) => {
+                let length = data.len();
+                job.exec.with_log(|log| {
+                    if let Some(keeper) = &mut self.keeper {
+                        keeper.before_push(log, stream, length);
+                    }
+                    log.push(stream, data);
+                });
+                if let Some(keeper) = &self.keeper
+                    && keeper.has_begun()
+                {
+                    job.exec.set_kept(keeper.kept());
+                }
+                let bytes = u64::try_from(length).unwrap_or(u64::MAX);
+                job.stats.output_bytes.fetch_add(bytes, Ordering::Relaxed);
+                self.life.step(now, Input::Output(bytes))
+            }
+        }
+    }
+
+    fn heard(&mut self, event: Event) -> Effect {
+        let now = Instant::now();
+        match event {
+            Event::LeaderExited { .. } => self.life.step(now, Input::LeaderExited),
+            Event::Ended {
+                cause,
+                status,
+                leftover,
+                usage,
+                tripped,
+                hits,
+                proven,
+                ..
+            } => {
+                self.ended = Some(Ended {
+                    cause,
+                    status,
+                    leftover,
+                    usage,
+                    tripped,
+                    hits,
+                    proven,
+                    duration: now.saturating_duration_since(self.since),
+                    output_complete: false,
+                    note: note_on(cause),
+                });
+                self.life.step(now, Input::Ended)
+            }
+            Event::Ready { .. }
+            | Event::Profile(_)
+            | Event::Reloaded { .. }
+            | Event::Refused { .. }
+            | Event::SetupFailed { .. }
+            | Event::Started { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
+            | Event::Explained { .. } => Effect::None,
+        }
+    }
+
+    fn asked(&mut self, job: &Job, control: Option<&Control>) -> Effect {
+        let now = Instant::now();
+        let exec = job.exec.key();
+        match control {
+            Some(Control::Stop(stop)) => self.life.step(now, Input::Stop(*stop)),
+            Some(Control::Readers(count)) => self.life.step(now, Input::Readers(*count)),
+            Some(Control::Signal(signal, scope)) => {
+                let (signal, scope) = (*signal, *scope);
+                tell(job, &Request::Signal { exec, signal, scope });
+                Effect::None
+            }
+            Some(Control::Resize(size)) => {
+                tell(job, &Request::Resize { exec, size: *size });
+                Effect::None
+            }
+            // The sender lives in the execution, which the job holds.
+            None => Effect::None,
+        }
+    }
+
+    /// A deadline passed: look once more whether anything is readable before believing the clock.
+    fn sweep(&mut self, job: &Job) -> Effect {
+        let mut effect = Effect::None;
+        let mut found = false;
+        for stream in [self.main.stream(), self.errors.stream()] {
+            let took = match stream {
+                OutputStream::Stderr => self.errors.read_now(),
+                OutputStream::Stdout | OutputStream::Terminal => self.main.read_now(),
+            };
+            found |= took != Took::Nothing;
+            let next = self.took_one(job, stream, took);
+            // What the first one brought about stands; what came on the other still counts.
+            if effect == Effect::None {
+                effect = next;
+            }
+        }
+        if found {
+            job.exec.announce_output();
+            effect
+        } else {
+            self.life.step(Instant::now(), Input::Tick)
+        }
+    }
+
+    /// The launcher is gone: take what is there. True when both streams had ended.
+    fn sweep_all(&mut self, job: &Job) -> bool {
+        for _ in 0..LAST_READS {
+            // An effect that comes too late to matter.
+            let _late = self.sweep(job);
+        }
+        !self.main.is_open() && !self.errors.is_open()
+    }
+}
+
+async fn report(state: &mut Option<StatePipe>) {
+    match state {
+        Some(state) => state.read().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn keep(keeper: &mut Option<Keeper>) {
+    match keeper {
+        Some(keeper) => keeper.work().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn terminal(master: Option<OwnedFd>) -> Result<Arc<Terminal>, String> {
+    let master = master.ok_or("the launcher sent none")?;
+    let terminal = Terminal::watch(master).map_err(|error| error.to_string())?;
+    Ok(Arc::new(terminal))
+}
+
+fn tell(job: &Job, request: &Request) {
+    if let Err(error) = job.link.tell(request) {
+        // The launcher is gone; the end of the events says the same and ends the execution.
+        tracing::debug!(exec = %job.exec.id(), %error, "cannot tell the launcher");
+    }
+}
