@@ -229,6 +229,12 @@ impl Exec {
         self.readers.load(Ordering::Acquire)
     }
 
+    /// Somebody reads it, or waits for it.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.readers() > 0
+    }
+
     fn tell_readers(&self, count: usize) {
         drop(self.control.send(Control::Readers(count)));
     }

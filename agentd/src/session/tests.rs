@@ -1,0 +1,1 @@
+//! Sessions against a launcher that a thread plays.
