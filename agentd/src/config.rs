@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::{
     cli::ServeArgs,
     rpc::Allowed,
+    session::Room,
     startup::{LauncherCommand, Others},
 };
 
@@ -24,6 +25,15 @@ const DEFAULT_MAX_EXECS: usize = 64;
 
 /// Most that can be configured: each takes five descriptors and up to 2.5 MiB.
 const MAX_MAX_EXECS: usize = 4096;
+
+/// Sessions of one user at once, unless configured.
+const DEFAULT_MAX_SESSIONS: usize = 64;
+
+/// Most that can be configured: each takes descriptors, a directory and up to 64 KiB.
+const MAX_MAX_SESSIONS: usize = 1024;
+
+/// Users that can have all their sessions at the same time.
+const USERS: usize = 8;
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -60,6 +70,9 @@ pub enum ConfigError {
     /// A number out of range.
     #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
     MaxExecs(usize),
+    /// Another number out of range.
+    #[error("max-sessions is {0}; use 1 to {MAX_MAX_SESSIONS}")]
+    MaxSessions(usize),
 }
 
 /// The configuration file.
@@ -72,6 +85,7 @@ struct RawConfig {
     allow_uids: Vec<u32>,
     allow_gids: Vec<u32>,
     max_execs: Option<usize>,
+    max_sessions: Option<usize>,
 }
 
 /// How the daemon is reached.
@@ -113,6 +127,8 @@ pub struct Config {
     pub socket_gid: Option<u32>,
     /// Commands at once.
     pub max_execs: usize,
+    /// Sessions at once.
+    pub sessions: Room,
 }
 
 impl Config {
@@ -184,8 +200,20 @@ impl Config {
             },
             operators,
             max_execs,
+            sessions: room(raw.max_sessions)?,
         })
     }
+}
+
+fn room(max_sessions: Option<usize>) -> Result<Room, ConfigError> {
+    let per_user = max_sessions.unwrap_or(DEFAULT_MAX_SESSIONS);
+    if !(1..=MAX_MAX_SESSIONS).contains(&per_user) {
+        return Err(ConfigError::MaxSessions(per_user));
+    }
+    Ok(Room {
+        per_user,
+        in_all: per_user.saturating_mul(USERS),
+    })
 }
 
 fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
@@ -272,6 +300,11 @@ mod tests {
         );
         assert_eq!(config.default_profile, "workspace");
         assert_eq!(config.others, Others::Excluded);
+        let room = Room {
+            per_user: 64,
+            in_all: 512,
+        };
+        assert_eq!(config.sessions, room);
     }
 
     #[test]
@@ -318,6 +351,8 @@ mod tests {
             "listen = ['tcp:1.2.3.4:1']",
             "listen = ['unix:rel']",
             "max-execs = 0",
+            "max-sessions = 0",
+            "max-sessions = 100000",
         ] {
             assert!(config(text, &ServeArgs::default(), 5).is_err(), "{text}");
         }

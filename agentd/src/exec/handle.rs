@@ -75,6 +75,7 @@ pub struct Exec {
     owner: Caller,
     digest: [u8; 32],
     labels: Labels,
+    session_id: Option<String>,
     created_at: SystemTime,
     finished: OnceLock<Instant>,
     log: Mutex<Log>,
@@ -100,6 +101,10 @@ impl Exec {
             owner: spec.invocation.caller,
             digest: spec.digest(),
             labels: spec.labels.clone(),
+            session_id: spec
+                .hook
+                .as_ref()
+                .map(|hook| hook.0.session_id().to_owned()),
             created_at: SystemTime::now(),
             finished: OnceLock::new(),
             log: Mutex::default(),
@@ -136,6 +141,12 @@ impl Exec {
     #[must_use]
     pub fn labels(&self) -> &Labels {
         &self.labels
+    }
+
+    /// Id of its session.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.session_id.as_deref()
     }
 
     /// Creation time.

@@ -10,6 +10,7 @@ mod executor;
 mod handle;
 mod lifecycle;
 mod log;
+mod output;
 mod pipes;
 mod reader;
 mod registry;
@@ -21,6 +22,7 @@ pub use event::{Event, EventBody, Offsets, OutputStream, StartReport};
 pub use executor::{Drained, Executor, SubmitError};
 pub use handle::{Exec, ExecState, NotStarted, Presence};
 pub use log::{Excerpt, RING_BYTES};
+pub use output::OutputPiece;
 pub use reader::{ReadItem, Reader};
 pub use registry::{AdmitError, Registry};
 pub use spec::{

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use agentd_sandbox::{
     monitor::ExecKey,
-    policy::{Invocation, Program},
+    policy::{Carried, Invocation, Program},
 };
 use sha2::{Digest, Sha256};
 use tonic::codegen::Bytes;
@@ -127,7 +127,12 @@ impl ExecSpec {
         let mut hash = Sha256::new();
         // An invocation holds only maps that are ordered, so equal ones have equal JSON. It always
         // encodes: it holds no map with keys that are not strings.
-        let invocation = serde_json::to_vec(&self.invocation).unwrap_or_default();
+        let mut invocation = self.invocation.clone();
+        if let Some(session) = &mut invocation.in_session {
+            // A retry arrives when its session may have moved on.
+            session.carried = Carried::default();
+        }
+        let invocation = serde_json::to_vec(&invocation).unwrap_or_default();
         let rest = format!("{:?}{:?}", self.disconnect, self.labels);
         let script = self.script.as_deref().unwrap_or_default();
         for part in [invocation.as_slice(), rest.as_bytes(), script] {

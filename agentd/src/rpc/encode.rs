@@ -27,7 +27,7 @@ pub(super) fn exec(exec: &Exec, boot_id: &str) -> pb::Exec {
     };
     pb::Exec {
         exec_id: exec.id().to_string(),
-        session_id: String::new(),
+        session_id: exec.session_id().unwrap_or_default().to_owned(),
         state: state.into(),
         sandbox: report.as_ref().map(|report| sandbox(&report.jail)),
         limits: report.as_ref().map(|report| limits(&report.limits)),

@@ -8,10 +8,11 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Daemon, convert, encode, peer,
+    seat::Placed,
     status::Problem,
     stream::{self, Responses},
 };
-use crate::exec::{Exec, ExecSpec, ExecState, Reader};
+use crate::exec::{Exec, ExecState, Reader};
 
 /// Longest answer to Wait; the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -28,16 +29,16 @@ impl Execs {
         &self,
         request: &Request<T>,
         spec: Option<pb::ExecSpec>,
-    ) -> Result<ExecSpec, Problem> {
+    ) -> Result<Placed, Problem> {
         let asker = self.0.asker(request)?;
         let spec = spec.ok_or_else(|| Problem::invalid("'spec' is required"))?;
-        convert::exec_spec(spec, asker)
+        self.0.place(asker, spec)
     }
 
     /// Submits, and reads from the start. The reader comes before the command can have ended, so that
     /// a policy of ending a command without readers never hits one whose reader is on its way.
-    async fn run_spec(&self, spec: ExecSpec) -> Result<Reader, Problem> {
-        let (exec, _) = self.0.executor.submit(spec)?;
+    async fn run_spec(&self, placed: Placed) -> Result<Reader, Problem> {
+        let (exec, _) = self.0.submit(placed)?;
         let reader = Reader::new(&exec, 0);
         self.0.executor.started(&exec).await?;
         Ok(reader)
@@ -67,7 +68,7 @@ impl ExecService for Execs {
     ) -> Result<Response<pb::StartResponse>, Status> {
         let wire = request.get_mut().spec.take();
         let spec = self.spec(&request, wire)?;
-        let (exec, created) = self.0.executor.submit(spec).map_err(Problem::from)?;
+        let (exec, created) = self.0.submit(spec)?;
         self.0
             .executor
             .started(&exec)
@@ -275,8 +276,8 @@ impl Page {
             ExecState::Running => pb::ExecState::Running,
             ExecState::Ended | ExecState::NotStarted(_) => pb::ExecState::Ended,
         };
-        // No execution has a session in this release.
-        self.session.is_empty()
+        let is_in_it = self.session.is_empty() || exec.session_id() == Some(&self.session);
+        is_in_it
             && exec.key().0 > self.after
             && self.state.is_none_or(|wanted| wanted == state)
     }

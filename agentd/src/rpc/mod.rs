@@ -10,6 +10,7 @@ mod file;
 mod info;
 mod peer;
 mod policy;
+mod seat;
 mod server;
 mod session;
 mod status;

@@ -22,17 +22,21 @@ use tonic_health::{
 };
 
 use super::{
-    Identity, admin::Admin, convert::Asker, exec::Execs, file::Files, info::Info, peer,
+    Identity, admin::Admin, convert::Asker, exec::Execs, features, file::Files, info::Info, peer,
     policy::Policies, session::Sessions, status::Problem, tool::Tools,
 };
 use crate::{
     exec::{Drained, Executor},
     launcher_link::HostReport,
+    session,
     startup::Memory,
 };
 
 /// Most calls at once on one connection.
 const MAX_STREAMS: u32 = 256;
+
+/// Longest wait for sessions in which nothing runs any more to be gone.
+const SESSION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why there is no server.
 #[derive(Debug, Error)]
@@ -47,6 +51,8 @@ pub enum ServerError {
 pub struct Daemon {
     /// Runs commands.
     pub executor: Executor,
+    /// All sessions.
+    pub sessions: session::Registry,
     /// What the launcher said of the host.
     pub host: HostReport,
     /// What names this daemon.
@@ -69,7 +75,10 @@ impl Daemon {
     pub async fn drain(&self, patience: Duration, kill_patience: Duration) -> Drained {
         let status = tonic_health::ServingStatus::NotServing;
         self.health.set_service_status("", status).await;
-        self.executor.drain(patience, kill_patience).await
+        self.sessions.refuse_new();
+        let drained = self.executor.drain(patience, kill_patience).await;
+        self.sessions.drain(SESSION_PATIENCE).await;
+        drained
     }
 
     /// What a request is completed with.
@@ -77,6 +86,7 @@ impl Daemon {
         Ok(Asker {
             caller: peer::caller(request)?,
             default_profile: &self.default_profile,
+            features: features::of(&self.host),
         })
     }
 }
@@ -100,6 +110,6 @@ pub fn router(daemon: &Arc<Daemon>) -> Result<Router, ServerError> {
         .add_service(PolicyServiceServer::new(Policies(daemon())))
         .add_service(InfoServiceServer::new(Info(daemon())))
         .add_service(AdminServiceServer::new(Admin(daemon())))
-        .add_service(SessionServiceServer::new(Sessions))
+        .add_service(SessionServiceServer::new(Sessions(daemon())))
         .add_service(FileServiceServer::new(Files)))
 }

@@ -22,6 +22,7 @@ use crate::{
     exec::{Executor, Registry},
     launcher_link::{HostReport, Link, Profiles},
     rpc::{self, Connection, Daemon, Identity},
+    session,
     startup::Memory,
 };
 
@@ -57,6 +58,11 @@ pub(super) async fn live(
     let link = Link::new(launcher.0, launcher.1)?;
     let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id);
     let daemon = Arc::new(Daemon {
+        sessions: session::Registry::new(
+            link.clone(),
+            &plan.identity.boot_id,
+            plan.config.sessions,
+        ),
         executor: Executor::new(registry, link.clone()),
         health: HealthReporter::new(),
         host: plan.host,

@@ -50,7 +50,7 @@ impl SessionId {
 }
 
 /// The part of a boot id that ids hold.
-pub(super) fn boot_part(boot_id: &str) -> String {
+fn boot_part(boot_id: &str) -> String {
     boot_id
         .chars()
         .filter(char::is_ascii_alphanumeric)

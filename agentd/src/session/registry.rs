@@ -252,6 +252,11 @@ impl Registry {
         self.0.lock().sessions.len()
     }
 
+    /// Creates no more from now on.
+    pub fn refuse_new(&self) {
+        self.0.lock().is_draining = true;
+    }
+
     /// Creates no more, ends all, and waits at most `patience` until they are gone.
     pub async fn drain(&self, patience: Duration) {
         let all: Vec<_> = {

@@ -4,16 +4,19 @@
 use std::{path::Path, sync::Arc};
 
 use agentd_sandbox::{
-    monitor::StopReason,
+    monitor::{ExecKey, StopReason},
     policy::{InSession, Lifetime, Program},
 };
 use thiserror::Error;
 
-use super::{Session, hook::StateHook, id::boot_part, state::Beginning, work::Terms};
+use super::{Session, hook::StateHook, state::Beginning, work::Terms};
 use crate::exec::{Disconnect, Exec, ExecId, ExecSpec, Hook};
 
 /// Most commands of a session that somebody waits for, at once.
 const MAX_FOREGROUND: usize = 16;
+
+/// Numbers of a session's ids: more than it will ever choose.
+const IDS_PER_SESSION: u64 = 1_000_000_000;
 
 /// Longest name of an output file to which a number can still be added.
 const LONGEST_NAME: usize = 48;
@@ -104,10 +107,8 @@ impl Session {
 /// An id that the daemon chooses: it names the boot, as all such do, and is unlike those of commands
 /// without a session.
 fn own_id(session: &Session, boot_id: &str, number: u64) -> ExecId {
-    let boot = boot_part(boot_id);
-    let key = session.key().0;
-    ExecId::parse(&format!("x{boot}-{key}s{number}"))
-        .unwrap_or_else(|| ExecId::generated(boot_id, agentd_sandbox::monitor::ExecKey(u64::MAX)))
+    let key = session.key().0.saturating_mul(IDS_PER_SESSION);
+    ExecId::generated(boot_id, ExecKey(key.saturating_add(number)))
 }
 
 /// A name that no other file of the session has: an id comes again once its command is forgotten.

@@ -9,6 +9,7 @@ use super::*;
 const ASKER: Asker<'static> = Asker {
     caller: Caller { uid: 5, gid: 6 },
     default_profile: "workspace",
+    features: features::FEATURES,
 };
 
 fn good() -> pb::ExecSpec {
@@ -198,8 +199,6 @@ fn malformed_requests_are_refused_with_the_field_named() {
 fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
     let io = |io: pb::IoSpec| with(|spec| spec.io = Some(io));
     let table = [
-        (with(|spec| spec.session_id = "s".to_owned()), "sessions"),
-        (with(|spec| spec.background = true), "background"),
         (
             io(pb::IoSpec {
                 stdin: true,
