@@ -21,12 +21,7 @@ pub struct OutputPiece {
 
 impl Exec {
     /// At most `limit` bytes from `offset` on, waiting up to `wait` for the first one.
-    pub async fn read_output(
-        &self,
-        offset: u64,
-        limit: usize,
-        wait: Duration,
-    ) -> OutputPiece {
+    pub async fn read_output(&self, offset: u64, limit: usize, wait: Duration) -> OutputPiece {
         let mut enough = std::pin::pin!(tokio::time::sleep(wait));
         let mut progress = self.progress();
         loop {

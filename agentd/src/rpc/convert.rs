@@ -197,7 +197,9 @@ pub(super) fn working_directory(text: &str, workspace: &Path) -> Result<Option<P
 }
 
 /// Variables to set and names to unset.
-pub(super) fn environment(env: pb::EnvSpec) -> Result<(BTreeMap<String, String>, Vec<String>), Problem> {
+pub(super) fn environment(
+    env: pb::EnvSpec,
+) -> Result<(BTreeMap<String, String>, Vec<String>), Problem> {
     let bytes = env.set.iter().fold(0_usize, |sum, (name, value)| {
         sum.saturating_add(name.len()).saturating_add(value.len())
     });
@@ -289,7 +291,9 @@ fn disconnect(policy: Option<pb::DisconnectPolicy>) -> Result<Disconnect, Proble
 }
 
 /// Labels.
-pub(super) fn labels(labels: impl IntoIterator<Item = (String, String)>) -> Result<Labels, Problem> {
+pub(super) fn labels(
+    labels: impl IntoIterator<Item = (String, String)>,
+) -> Result<Labels, Problem> {
     let labels: Labels = labels.into_iter().collect();
     let too_long = |text: &String| text.len() > MAX_LABEL_BYTES;
     if labels.len() > MAX_LABELS || labels.iter().any(|(k, v)| too_long(k) || too_long(v)) {

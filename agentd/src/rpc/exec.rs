@@ -25,11 +25,7 @@ const DEFAULT_PAGE: usize = 100;
 pub(super) struct Execs(pub(super) Arc<Daemon>);
 
 impl Execs {
-    fn spec<T>(
-        &self,
-        request: &Request<T>,
-        spec: Option<pb::ExecSpec>,
-    ) -> Result<Placed, Problem> {
+    fn spec<T>(&self, request: &Request<T>, spec: Option<pb::ExecSpec>) -> Result<Placed, Problem> {
         let asker = self.0.asker(request)?;
         let spec = spec.ok_or_else(|| Problem::invalid("'spec' is required"))?;
         self.0.place(asker, spec)
@@ -277,8 +273,6 @@ impl Page {
             ExecState::Ended | ExecState::NotStarted(_) => pb::ExecState::Ended,
         };
         let is_in_it = self.session.is_empty() || exec.session_id() == Some(&self.session);
-        is_in_it
-            && exec.key().0 > self.after
-            && self.state.is_none_or(|wanted| wanted == state)
+        is_in_it && exec.key().0 > self.after && self.state.is_none_or(|wanted| wanted == state)
     }
 }

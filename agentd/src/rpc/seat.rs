@@ -47,7 +47,11 @@ impl Daemon {
         mut wire: pb::ExecSpec,
     ) -> Result<Placed, Problem> {
         let session = self.session(asker, &wire.session_id)?;
-        if wire.sandbox.take().is_some_and(|own| own != pb::SandboxSpec::default()) {
+        if wire
+            .sandbox
+            .take()
+            .is_some_and(|own| own != pb::SandboxSpec::default())
+        {
             return Err(Problem::invalid(
                 "'sandbox' is the session's; leave it out, or leave 'session_id' out",
             ));

@@ -48,10 +48,7 @@ impl Sessions {
 }
 
 /// Checks a request in form.
-fn session_spec(
-    ask: pb::CreateSessionRequest,
-    asker: Asker<'_>,
-) -> Result<SessionSpec, Problem> {
+fn session_spec(ask: pb::CreateSessionRequest, asker: Asker<'_>) -> Result<SessionSpec, Problem> {
     features::require(&ask.required_features, asker.features)?;
     let (profile, workspace) = convert::sandbox(ask.sandbox, asker)?;
     let cwd = convert::working_directory(&ask.cwd, &workspace)?;
@@ -168,9 +165,11 @@ impl SessionService for Sessions {
         let caller = self.0.asker(&request)?.caller;
         let id = request.into_inner().session_id;
         let terminated = self.0.sessions.delete(caller, &id).await;
-        let terminated_execs = terminated
-            .map_err(|why| Problem::not_deleted(&crate::text::neutralise(&id), why))?;
-        Ok(Response::new(pb::DeleteSessionResponse { terminated_execs }))
+        let terminated_execs =
+            terminated.map_err(|why| Problem::not_deleted(&crate::text::neutralise(&id), why))?;
+        Ok(Response::new(pb::DeleteSessionResponse {
+            terminated_execs,
+        }))
     }
 }
 

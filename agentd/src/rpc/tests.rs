@@ -4,8 +4,8 @@ use std::{io::Write, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use agentd_proto::v1::{
     self as pb, admin_service_client::AdminServiceClient, exec_service_client::ExecServiceClient,
-    info_service_client::InfoServiceClient, policy_service_client::PolicyServiceClient,
-    file_service_client::FileServiceClient, tool_service_client::ToolServiceClient,
+    file_service_client::FileServiceClient, info_service_client::InfoServiceClient,
+    policy_service_client::PolicyServiceClient, tool_service_client::ToolServiceClient,
 };
 use agentd_sandbox::{
     explain::Verdict,
@@ -35,7 +35,6 @@ use crate::{
 };
 
 mod sessions;
-
 
 fn ended(exec: ExecKey, cause: Cause, status: LeaderStatus) -> Event {
     Event::Ended {

@@ -124,11 +124,7 @@ impl Tools {
 }
 
 /// A call of `bash` as an execution.
-fn wire_spec(
-    call: pb::CallToolRequest,
-    input: &input::Bash,
-    has_session: bool,
-) -> pb::ExecSpec {
+fn wire_spec(call: pb::CallToolRequest, input: &input::Bash, has_session: bool) -> pb::ExecSpec {
     pb::ExecSpec {
         session_id: call.session_id,
         exec_id: call.call_id,

@@ -75,7 +75,10 @@ pub(super) fn state_lines(exec: &Exec) -> Vec<String> {
             ExecState::Starting => "[it waits for its turn, or is being started]".to_owned(),
             ExecState::Running | ExecState::Ended => running(exec),
             ExecState::NotStarted(why) => {
-                format!("[it was not started: {}]", text::neutralise(&why.to_string()))
+                format!(
+                    "[it was not started: {}]",
+                    text::neutralise(&why.to_string())
+                )
             }
         };
         return vec![words];
@@ -130,7 +133,9 @@ fn cwd_changed(exec: &Exec, end: &ExitResult) -> Option<String> {
 /// Remarks on the start and on the end, each once.
 fn notes(exec: &Exec, end: &ExitResult) -> Vec<String> {
     let started = exec.start_report();
-    let mut notes: Vec<String> = started.map(|report| report.notes.clone()).unwrap_or_default();
+    let mut notes: Vec<String> = started
+        .map(|report| report.notes.clone())
+        .unwrap_or_default();
     for note in &end.notes {
         // A command that was ended hid nothing.
         let is_beside_the_point = note == NOT_KEPT && !end.reason.is_own_end();

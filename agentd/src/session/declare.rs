@@ -72,9 +72,7 @@ fn split_at_byte(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
 
 fn skip_line(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == b'\n');
-    bytes
-        .get(end.unwrap_or(bytes.len())..)
-        .unwrap_or_default()
+    bytes.get(end.unwrap_or(bytes.len())..).unwrap_or_default()
 }
 
 /// A value in one of bash's two ways of quoting, and what follows it.

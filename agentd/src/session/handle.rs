@@ -107,10 +107,7 @@ impl Session {
     /// Waits for a phase.
     pub(super) async fn phase_where(&self, wanted: impl FnMut(&Phase) -> bool) -> Phase {
         let mut phases = self.phase.subscribe();
-        let found = phases
-            .wait_for(wanted)
-            .await
-            .map(|phase| phase.clone());
+        let found = phases.wait_for(wanted).await.map(|phase| phase.clone());
         // An error means that the sender is gone; it lives in `self`.
         found.unwrap_or(Phase::Closing)
     }
@@ -167,7 +164,10 @@ impl Session {
     /// Number of its commands that are not over.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.known().iter().filter(|known| known.is_running()).count()
+        self.known()
+            .iter()
+            .filter(|known| known.is_running())
+            .count()
     }
 
     /// One of its commands.
@@ -199,7 +199,12 @@ impl Session {
     }
 
     /// Takes the report of a command. The answer: remarks for a person.
-    pub(super) fn learn(&self, exec: &ExecId, report: &Report, beginning: &Beginning) -> Vec<String> {
+    pub(super) fn learn(
+        &self,
+        exec: &ExecId,
+        report: &Report,
+        beginning: &Beginning,
+    ) -> Vec<String> {
         let known = self.find(exec.as_str());
         let started = known.and_then(|known| known.exec.start_report());
         let context = Context {

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{
-    Session, report,
-    state::Beginning,
-};
+use super::{Session, report, state::Beginning};
 use crate::exec::{ExecId, SessionEnd, SessionHook};
 
 /// The remark on a command that hid its end from the session.
-pub const NOT_KEPT: &str = "directory and exports of this command were not kept: it replaced the shell or its EXIT trap";
+pub const NOT_KEPT: &str =
+    "directory and exports of this command were not kept: it replaced the shell or its EXIT trap";
 
 /// The remark on a report that is too large or broken.
 const NOT_WHOLE: &str = "directory and exports of this command were not kept: it exported too much to be reported; export less";

@@ -86,7 +86,14 @@ mod tests {
         assert!(SessionId::parse(own.as_str()).is_some());
         assert!(!own.is_of_another_boot(BOOT));
         assert!(own.is_of_another_boot("00000000-2fa1"));
-        for chosen_by_a_client in ["s", "s-1", "sdeadbeef-", "sdeadbeef-x", "xdeadbeef-1", "s1-1"] {
+        for chosen_by_a_client in [
+            "s",
+            "s-1",
+            "sdeadbeef-",
+            "sdeadbeef-x",
+            "xdeadbeef-1",
+            "s1-1",
+        ] {
             let id = SessionId::parse(chosen_by_a_client).unwrap();
             assert!(!id.is_of_another_boot(BOOT), "{chosen_by_a_client}");
         }

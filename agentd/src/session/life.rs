@@ -138,9 +138,7 @@ async fn run_out(session: &Session) {
         if session.is_busy() {
             session.touch();
         }
-        let left = session
-            .deadline()
-            .saturating_duration_since(Instant::now());
+        let left = session.deadline().saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
@@ -159,7 +157,10 @@ async fn stop(running: &[Arc<Exec>], reason: StopReason) -> u32 {
             exec.ended().await;
         }
     };
-    if tokio::time::timeout(STOP_PATIENCE, all_ended).await.is_err() {
+    if tokio::time::timeout(STOP_PATIENCE, all_ended)
+        .await
+        .is_err()
+    {
         tracing::warn!("some commands of a session did not end in time; the launcher kills them");
     }
     u32::try_from(running.len()).unwrap_or(u32::MAX)

@@ -278,15 +278,10 @@ impl Registry {
     }
 }
 
-async fn opened(
-    session: Arc<Session>,
-    is_new: bool,
-) -> Result<(Arc<Session>, bool), CreateError> {
+async fn opened(session: Arc<Session>, is_new: bool) -> Result<(Arc<Session>, bool), CreateError> {
     match session.phase_where(|phase| *phase != Phase::Opening).await {
         Phase::NotOpened(why) => Err(why.into()),
-        Phase::Closing | Phase::Closed { .. } => {
-            Err(CreateError::Closing(session.id().clone()))
-        }
+        Phase::Closing | Phase::Closed { .. } => Err(CreateError::Closing(session.id().clone())),
         Phase::Opening | Phase::Open => Ok((session, is_new)),
     }
 }

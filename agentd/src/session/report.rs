@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_whole_report_gives_directory_and_variables() {
-        let report = parse(b"/w/sub\n\0declare -x A=\"1\"\ndeclare -x B\ndeclare -x C=$'\\377'\n\0");
+        let report =
+            parse(b"/w/sub\n\0declare -x A=\"1\"\ndeclare -x B\ndeclare -x C=$'\\377'\n\0");
         let report = report.unwrap();
         assert_eq!(report.place, Place::At("/w/sub".to_owned()));
         let exported = [("A".to_owned(), "1".to_owned())];

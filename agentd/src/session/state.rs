@@ -119,7 +119,11 @@ fn expected<'a>(context: &Context<'a>) -> &'a Path {
     match (&beginning.cwd, context.started_in) {
         (Some(_), Some(started)) => Path::new(started),
         (Some(own), None) => own,
-        (None, _) => beginning.carried.cwd.as_deref().unwrap_or(context.workspace),
+        (None, _) => beginning
+            .carried
+            .cwd
+            .as_deref()
+            .unwrap_or(context.workspace),
     }
 }
 

@@ -105,7 +105,10 @@ mod tests {
             for name in required {
                 assert!(schema["properties"].get(name.as_str().unwrap()).is_some());
             }
-            assert_eq!(Tool::named(&tool.name).map(Tool::name), Some(tool.name.as_str()));
+            assert_eq!(
+                Tool::named(&tool.name).map(Tool::name),
+                Some(tool.name.as_str())
+            );
         }
         assert_eq!(Tool::named("python"), None);
     }

@@ -157,7 +157,9 @@ async fn take(exec: &Exec, (from, to): (u64, u64)) -> Vec<u8> {
     let mut at = from;
     while at < to {
         let missing = usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX);
-        let piece = exec.read_output(at, missing.min(HEAD), Duration::ZERO).await;
+        let piece = exec
+            .read_output(at, missing.min(HEAD), Duration::ZERO)
+            .await;
         if piece.data.is_empty() || piece.offset >= to {
             break;
         }
@@ -209,7 +211,11 @@ async fn page(read: &Read, after: u64) -> answer::Told {
 
 /// Bytes at the end of a text that begin a character of UTF-8 and do not finish it.
 fn unfinished(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes.get(bytes.len().saturating_sub(4)..).unwrap_or_default()) {
+    match std::str::from_utf8(
+        bytes
+            .get(bytes.len().saturating_sub(4)..)
+            .unwrap_or_default(),
+    ) {
         Ok(_) => 0,
         Err(_) => (1..=3_usize)
             .find(|back| {

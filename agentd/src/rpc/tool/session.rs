@@ -62,7 +62,11 @@ fn known(session: &Session) -> String {
         return "Nothing was started in the background, or it is forgotten by now; start it with bash and background.".to_owned();
     }
     let describe = |known: &Known| {
-        let state = if known.is_running() { "running" } else { "ended" };
+        let state = if known.is_running() {
+            "running"
+        } else {
+            "ended"
+        };
         format!("{:?} ({state})", known.exec.id().as_str())
     };
     let skipped = background.len().saturating_sub(MAX_NAMED);

@@ -109,7 +109,11 @@ fn survives_bash(value: &[u8]) {
     for locale in ["C", "C.UTF-8"] {
         let printed = bash_prints(value, locale);
         let text = String::from_utf8_lossy(&printed);
-        assert_eq!(parse(&printed), Some(vec![one("V", value)]), "{locale}: {text}");
+        assert_eq!(
+            parse(&printed),
+            Some(vec![one("V", value)]),
+            "{locale}: {text}"
+        );
     }
 }
 
@@ -120,7 +124,18 @@ fn each_byte_but_nul_survives_bash() {
     for chunk in every.chunks(17) {
         survives_bash(chunk);
     }
-    for text in ["caf\u{e9} \u{1f600}", "a\nb", "'", "\"", "$(x)`y`", "\\", "\\\n", "", " ", "!"] {
+    for text in [
+        "caf\u{e9} \u{1f600}",
+        "a\nb",
+        "'",
+        "\"",
+        "$(x)`y`",
+        "\\",
+        "\\\n",
+        "",
+        " ",
+        "!",
+    ] {
         survives_bash(text.as_bytes());
     }
 }

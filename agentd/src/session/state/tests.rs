@@ -95,7 +95,10 @@ fn directory_and_exports_are_carried_until_they_are_changed_again() {
 #[test]
 fn a_variable_of_the_profile_can_be_changed_unset_and_given_back() {
     let mut carried = Carried::default();
-    then(&mut carried, &report(at("/w"), &with(&[("PATH", "/opt:/bin")])));
+    then(
+        &mut carried,
+        &report(at("/w"), &with(&[("PATH", "/opt:/bin")])),
+    );
     assert_eq!(carried.env_set, map(&[("PATH", "/opt:/bin")]));
     let mut without = with(&[]);
     without.retain(|(name, _)| *name != "PATH");
