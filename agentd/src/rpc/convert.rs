@@ -75,6 +75,10 @@ fn refuse_unsupported(spec: &pb::ExecSpec) -> Result<(), Problem> {
     let asked = [
         (io.stdin, "standard input"),
         (io.pty.is_some(), "a terminal"),
+        (
+            io.output_file_bytes > 0 && spec.session_id.is_empty(),
+            "an output file without a session",
+        ),
     ];
     match asked.iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(Problem::unsupported(format!(

@@ -13,15 +13,7 @@ use agentd_proto::v1::{self as pb, tool_service_server::ToolService};
 use tonic::{Request, Response, Status};
 
 use self::{definitions::Tool, session::Missing};
-use super::{
-    Daemon,
-    convert::Asker,
-    encode,
-    seat::Placed,
-    status::Problem,
-    stream::{self, Responses},
-    tool_text,
-};
+use super::{Daemon, convert::Asker, encode, seat::Placed, status::Problem, stream, tool_text};
 use crate::exec::{Exec, Reader};
 
 /// Bytes of output that are kept in a file for later commands of the session.
@@ -34,7 +26,7 @@ const NO_BACKGROUND: &str = "Error: background needs a session, and this convers
 #[derive(Debug, Clone)]
 pub(super) struct Tools(pub(super) Arc<Daemon>);
 
-type Answer = Result<Responses<pb::CallToolResponse>, Missing>;
+type Answer = Result<answer::Responses, Missing>;
 
 impl Tools {
     async fn call(&self, asker: Asker<'_>, call: pb::CallToolRequest) -> Answer {
@@ -78,7 +70,7 @@ impl Tools {
                 )?)),
             })
         };
-        Ok(stream::follow(reader, encode, last))
+        Ok(Box::pin(stream::follow(reader, encode, last)))
     }
 
     fn placed(
@@ -166,7 +158,7 @@ fn started_in_background(exec: &Exec) -> pb::ToolResult {
 
 #[tonic::async_trait]
 impl ToolService for Tools {
-    type CallToolStream = Responses<pb::CallToolResponse>;
+    type CallToolStream = answer::Responses;
 
     async fn list_tools(
         &self,

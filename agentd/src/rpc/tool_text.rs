@@ -137,8 +137,9 @@ fn notes(exec: &Exec, end: &ExitResult) -> Vec<String> {
         .map(|report| report.notes.clone())
         .unwrap_or_default();
     for note in &end.notes {
-        // A command that was ended hid nothing.
-        let is_beside_the_point = note == NOT_KEPT && !end.reason.is_own_end();
+        // A command that was ended hid nothing; and what is not proven is told where it matters.
+        let is_beside_the_point =
+            (note == NOT_KEPT && !end.reason.is_own_end()) || note.contains(text::NO_PROOF);
         if !is_beside_the_point && !notes.contains(note) {
             notes.push(note.clone());
         }

@@ -216,6 +216,14 @@ fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
             "terminal",
         ),
         (
+            io(pb::IoSpec {
+                stdin: false,
+                pty: None,
+                output_file_bytes: 1,
+            }),
+            "session",
+        ),
+        (
             with(|spec| spec.required_features = vec!["cgroup-v3".to_owned()]),
             "cgroup-v3",
         ),

@@ -1,28 +1,32 @@
 //! How a tool that is not an execution of its own answers: signs of life while it works, then one result.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use agentd_proto::v1::{self as pb, call_tool_response::Message};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::Status;
 
 use crate::{
     exec::{Exec, ReadItem, Reader},
-    rpc::{encode, stream::Responses},
+    rpc::encode,
     text::{self, Rendered},
 };
 
 /// Messages on their way to the client; more would only be memory.
 const QUEUE: usize = 2;
 
+/// An answer on its way.
+pub(in crate::rpc) type Responses =
+    Pin<Box<dyn Stream<Item = Result<pb::CallToolResponse, Status>> + Send>>;
+
 /// The sending end of an answer.
 pub(super) struct Answers(mpsc::Sender<Result<pb::CallToolResponse, Status>>);
 
 /// An answer, and the stream that carries it.
-pub(super) fn stream() -> (Answers, Responses<pb::CallToolResponse>) {
+pub(super) fn stream() -> (Answers, Responses) {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    (Answers(sender), ReceiverStream::new(receiver))
+    (Answers(sender), Box::pin(ReceiverStream::new(receiver)))
 }
 
 /// What a model reads of a command.
@@ -82,7 +86,7 @@ fn response(message: Message) -> pb::CallToolResponse {
 }
 
 /// An answer that is there at once.
-pub(super) fn at_once(result: pb::ToolResult) -> Responses<pb::CallToolResponse> {
+pub(super) fn at_once(result: pb::ToolResult) -> Responses {
     let (answers, responses) = stream();
     // The queue is empty.
     drop(answers.0.try_send(Ok(response(Message::Result(result)))));
