@@ -19,6 +19,7 @@ use crate::{
     cli::ServeArgs,
     exec::Tuning,
     rpc::Allowed,
+    session::Room,
     startup::{LauncherCommand, Others},
 };
 
@@ -36,6 +37,14 @@ const QUEUED_PER_EXEC: usize = 4;
 
 /// Most that can be configured.
 const MAX_MAX_QUEUED: usize = 65_536;
+/// Sessions of one user at once, unless configured.
+const DEFAULT_MAX_SESSIONS: usize = 64;
+
+/// Most that can be configured: each takes descriptors, a directory and up to 64 KiB.
+const MAX_MAX_SESSIONS: usize = 1024;
+
+/// Users that can have all their sessions at the same time.
+const USERS: usize = 8;
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -78,6 +87,9 @@ pub enum ConfigError {
     /// A reader needs some time to take what it is sent.
     #[error("slow-reader-timeout is less than a second; use \"1s\" or more")]
     SlowReader,
+    /// Another number out of range.
+    #[error("max-sessions is {0}; use 1 to {MAX_MAX_SESSIONS}")]
+    MaxSessions(usize),
 }
 
 /// The configuration file.
@@ -93,6 +105,7 @@ struct RawConfig {
     max_queued: Option<usize>,
     drain_timeout: Option<Span>,
     slow_reader_timeout: Option<Span>,
+    max_sessions: Option<usize>,
 }
 
 /// How the daemon is reached.
@@ -140,6 +153,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Times that readers and streams go by.
     pub tuning: Tuning,
+    /// Sessions at once.
+    pub sessions: Room,
 }
 
 impl Config {
@@ -222,6 +237,7 @@ impl Config {
             max_queued,
             drain_timeout: raw.drain_timeout.map_or(Duration::ZERO, |span| span.0),
             tuning,
+            sessions: room(raw.max_sessions)?,
         })
     }
 }
@@ -233,6 +249,17 @@ fn tuning(slow_reader: Option<Span>) -> Result<Tuning, ConfigError> {
         return Err(ConfigError::SlowReader);
     }
     Ok(Tuning { stall, ..default })
+}
+
+fn room(max_sessions: Option<usize>) -> Result<Room, ConfigError> {
+    let per_user = max_sessions.unwrap_or(DEFAULT_MAX_SESSIONS);
+    if !(1..=MAX_MAX_SESSIONS).contains(&per_user) {
+        return Err(ConfigError::MaxSessions(per_user));
+    }
+    Ok(Room {
+        per_user,
+        in_all: per_user.saturating_mul(USERS),
+    })
 }
 
 fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
@@ -319,6 +346,11 @@ mod tests {
         );
         assert_eq!(config.default_profile, "workspace");
         assert_eq!(config.others, Others::Excluded);
+        let room = Room {
+            per_user: 64,
+            in_all: 512,
+        };
+        assert_eq!(config.sessions, room);
     }
 
     #[test]
@@ -352,11 +384,17 @@ mod tests {
     fn the_queue_and_the_times_of_a_drain_and_of_slow_readers_can_be_set() {
         let args = ServeArgs::default();
         let plain = config("max-execs = 3", &args, 5).unwrap();
-        assert_eq!((plain.max_queued, plain.drain_timeout), (12, Duration::ZERO));
+        assert_eq!(
+            (plain.max_queued, plain.drain_timeout),
+            (12, Duration::ZERO)
+        );
         assert_eq!(plain.tuning, Tuning::default());
         let text = "max-queued = 0\ndrain-timeout = '30s'\nslow-reader-timeout = '5s'";
         let set = config(text, &args, 5).unwrap();
-        assert_eq!((set.max_queued, set.drain_timeout), (0, Duration::from_secs(30)));
+        assert_eq!(
+            (set.max_queued, set.drain_timeout),
+            (0, Duration::from_secs(30))
+        );
         assert_eq!(set.tuning.stall, Duration::from_secs(5));
     }
 
@@ -379,6 +417,8 @@ mod tests {
             "max-execs = 0",
             "max-queued = 65537",
             "slow-reader-timeout = '10ms'",
+            "max-sessions = 0",
+            "max-sessions = 100000",
         ] {
             assert!(config(text, &ServeArgs::default(), 5).is_err(), "{text}");
         }

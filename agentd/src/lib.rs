@@ -16,6 +16,7 @@ pub mod profile_cli;
 pub mod rpc;
 mod run;
 mod serve;
+pub mod session;
 pub mod startup;
 pub mod text;
 

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use prost::bytes::BytesMut;
 use tonic::codegen::Bytes;
 
+pub(super) use self::readers::{Front, ReaderId};
 use self::{
     lane::{Lane, Slot, len_u64},
     readers::Readers,
 };
-pub(super) use self::readers::{Front, ReaderId};
 use super::{Event, EventBody, ExitResult, Offsets, OutputStream, StartReport};
 
 /// Bytes kept of stdout (or of the terminal), including bookkeeping.

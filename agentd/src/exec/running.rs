@@ -307,7 +307,14 @@ impl Running {
             Some(Control::Readers(count)) => self.life.step(now, Input::Readers(*count)),
             Some(Control::Signal(signal, scope)) => {
                 let (signal, scope) = (*signal, *scope);
-                tell(job, &Request::Signal { exec, signal, scope });
+                tell(
+                    job,
+                    &Request::Signal {
+                        exec,
+                        signal,
+                        scope,
+                    },
+                );
                 Effect::None
             }
             Some(Control::Resize(size)) => {

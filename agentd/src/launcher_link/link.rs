@@ -5,6 +5,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixDatagram as StdSocket,
     },
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,7 +15,7 @@ use std::{
 use agentd_sandbox::{
     explain::{Query, Verdict},
     monitor::{Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Received, Request},
-    policy::{Invocation, Refusal},
+    policy::{Caller, Invocation, Refusal, SessionKey},
 };
 use thiserror::Error;
 use tokio::{
@@ -48,6 +49,17 @@ pub enum LinkError {
 #[derive(Debug, Error)]
 pub enum ExplainError {
     /// There is no policy to ask.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// It did not go out, or no answer came back.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// Why a session was not opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The policy refuses it.
     #[error(transparent)]
     Refused(Refusal),
     /// It did not go out, or no answer came back.
@@ -163,6 +175,36 @@ impl Link {
             Ok(Err(refusal)) => Err(ExplainError::Refused(refusal)),
             Err(_) => Err(LinkError::Gone.into()),
         }
+    }
+
+    /// Opens a session. `key` must never have been used before.
+    pub async fn open_session(
+        &self,
+        key: SessionKey,
+        (profile, workspace): (&str, &Path),
+        caller: Caller,
+    ) -> Result<(), OpenError> {
+        // ORDER: the route first, or a fast answer would find none.
+        let answer = self.routes().add_open(key);
+        self.tell(&Request::OpenSession {
+            session: key,
+            profile: profile.to_owned(),
+            workspace: workspace.to_owned(),
+            caller,
+        })?;
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(refusal)) => Err(OpenError::Refused(refusal)),
+            Err(_) => Err(LinkError::Gone.into()),
+        }
+    }
+
+    /// Closes a session, and returns when nothing of it is left.
+    pub async fn close_session(&self, key: SessionKey) -> Result<(), LinkError> {
+        // ORDER: the route first, or a fast answer would find none.
+        let answer = self.routes().add_close(key);
+        self.tell(&Request::CloseSession { session: key })?;
+        answer.await.or(Err(LinkError::Gone))
     }
 
     /// Has the profiles read again.

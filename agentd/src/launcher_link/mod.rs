@@ -9,7 +9,7 @@ mod routes;
 #[cfg(test)]
 pub(crate) mod fake;
 
-pub use link::{ExplainError, Link, LinkError, ReloadError};
+pub use link::{ExplainError, Link, LinkError, OpenError, ReloadError};
 pub use routes::Delivery;
 
 use std::sync::Arc;

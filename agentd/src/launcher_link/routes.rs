@@ -8,7 +8,7 @@ use std::{
 use agentd_sandbox::{
     explain::Verdict,
     monitor::{Event, ExecKey, ProfileSummary},
-    policy::Refusal,
+    policy::{Refusal, SessionKey},
 };
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -28,6 +28,7 @@ pub struct Delivery {
 }
 
 type ExplainAnswer = Result<Vec<Verdict>, Refusal>;
+type OpenAnswer = Result<(), Refusal>;
 type ReloadAnswer = Result<Vec<ProfileSummary>, String>;
 
 /// All who wait.
@@ -35,6 +36,8 @@ type ReloadAnswer = Result<Vec<ProfileSummary>, String>;
 pub(super) struct Routes {
     execs: HashMap<ExecKey, mpsc::UnboundedSender<Delivery>>,
     explains: HashMap<u64, oneshot::Sender<ExplainAnswer>>,
+    opens: HashMap<SessionKey, oneshot::Sender<OpenAnswer>>,
+    closes: HashMap<SessionKey, oneshot::Sender<()>>,
     reloads: VecDeque<oneshot::Sender<ReloadAnswer>>,
     /// Profiles that a reload announced and that have not come yet.
     loading: Option<Loading>,
@@ -60,6 +63,20 @@ impl Routes {
     pub(super) fn add_explain(&mut self, id: u64) -> oneshot::Receiver<ExplainAnswer> {
         let (sender, receiver) = oneshot::channel();
         self.explains.insert(id, sender);
+        receiver
+    }
+
+    /// Who opens a session. A second one for the same name would end the wait of the first.
+    pub(super) fn add_open(&mut self, session: SessionKey) -> oneshot::Receiver<OpenAnswer> {
+        let (sender, receiver) = oneshot::channel();
+        self.opens.insert(session, sender);
+        receiver
+    }
+
+    /// Who closes a session. A second one for the same name would end the wait of the first.
+    pub(super) fn add_close(&mut self, session: SessionKey) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.closes.insert(session, sender);
         receiver
     }
 
@@ -90,7 +107,19 @@ impl Routes {
                 }
                 Ok(None)
             }
-            Event::SessionOpened { .. } | Event::SessionClosed { .. } => Ok(None),
+            Event::SessionOpened { session, result } => {
+                if let Some(route) = self.opens.remove(&session) {
+                    drop(route.send(result));
+                }
+                Ok(None)
+            }
+            Event::SessionClosed { session } => {
+                // Nobody waits any more: a close takes only so long.
+                if let Some(route) = self.closes.remove(&session) {
+                    route.send(()).unwrap_or(());
+                }
+                Ok(None)
+            }
             Event::Explained { id, result } => {
                 if let Some(route) = self.explains.remove(&id) {
                     drop(route.send(result));

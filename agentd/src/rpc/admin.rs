@@ -67,7 +67,7 @@ impl AdminService for Admin {
             uptime: Some(encode::duration(self.0.since.elapsed())),
             rss_bytes: self.0.memory.resident_bytes().unwrap_or_default(),
             execs_queued: count(registry.queued()),
-            sessions_active: 0,
+            sessions_active: u64::try_from(self.0.sessions.active()).unwrap_or(u64::MAX),
             slow_readers: Stats::get(&stats.slow_readers),
         }))
     }

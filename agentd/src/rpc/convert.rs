@@ -39,12 +39,14 @@ pub(super) struct Asker<'a> {
     pub(super) caller: Caller,
     /// Profile of requests that name none.
     pub(super) default_profile: &'a str,
+    /// Features that are honoured here.
+    pub(super) features: &'static [&'static str],
 }
 
 /// Checks a whole execution request.
 pub(super) fn exec_spec(spec: pb::ExecSpec, asker: Asker<'_>) -> Result<ExecSpec, Problem> {
-    features::require(&spec.required_features)?;
-    refuse_unsupported(&spec)?;
+    features::require(&spec.required_features, asker.features)?;
+    refuse_without_session(&spec)?;
     let id = exec_id(&spec.exec_id)?;
     let command = spec
         .command
@@ -79,19 +81,16 @@ pub(super) fn exec_spec(spec: pb::ExecSpec, asker: Asker<'_>) -> Result<ExecSpec
     })
 }
 
-fn refuse_unsupported(spec: &pb::ExecSpec) -> Result<(), Problem> {
+/// What only makes sense in a session.
+fn refuse_without_session(spec: &pb::ExecSpec) -> Result<(), Problem> {
     let io = spec.io.unwrap_or_default();
-    let asked = [
-        (!spec.session_id.is_empty(), "sessions"),
-        (spec.background, "background executions"),
-        (io.output_file_bytes > 0, "an output file without a session"),
-    ];
-    match asked.iter().find(|(asked, _)| *asked) {
-        Some((_, what)) => Err(Problem::unsupported(format!(
-            "{what}: not in this release of agentd; leave the field out"
-        ))),
-        None => Ok(()),
+    if io.output_file_bytes > 0 && spec.session_id.is_empty() {
+        return Err(Problem::invalid(
+            "'io.output_file_bytes' needs a session, whose commands read the file; create one, or \
+             leave it out",
+        ));
     }
+    Ok(())
 }
 
 /// A size that a terminal can have.
@@ -219,7 +218,8 @@ pub(super) fn absolute(field: &str, text: &str) -> Result<PathBuf, Problem> {
     Ok(text.into())
 }
 
-fn working_directory(text: &str, workspace: &Path) -> Result<Option<PathBuf>, Problem> {
+/// A directory, where a relative one is taken from the workspace; `None` when empty.
+pub(super) fn working_directory(text: &str, workspace: &Path) -> Result<Option<PathBuf>, Problem> {
     match text {
         "" => Ok(None),
         absolute_path if absolute_path.starts_with('/') => absolute("cwd", text).map(Some),
@@ -230,7 +230,10 @@ fn working_directory(text: &str, workspace: &Path) -> Result<Option<PathBuf>, Pr
     }
 }
 
-fn environment(env: pb::EnvSpec) -> Result<(BTreeMap<String, String>, Vec<String>), Problem> {
+/// Variables to set and names to unset.
+pub(super) fn environment(
+    env: pb::EnvSpec,
+) -> Result<(BTreeMap<String, String>, Vec<String>), Problem> {
     let bytes = env.set.iter().fold(0_usize, |sum, (name, value)| {
         sum.saturating_add(name.len()).saturating_add(value.len())
     });
@@ -321,7 +324,10 @@ fn disconnect(policy: Option<pb::DisconnectPolicy>) -> Result<Disconnect, Proble
     }
 }
 
-fn labels(labels: impl IntoIterator<Item = (String, String)>) -> Result<Labels, Problem> {
+/// Labels.
+pub(super) fn labels(
+    labels: impl IntoIterator<Item = (String, String)>,
+) -> Result<Labels, Problem> {
     let labels: Labels = labels.into_iter().collect();
     let too_long = |text: &String| text.len() > MAX_LABEL_BYTES;
     if labels.len() > MAX_LABELS || labels.iter().any(|(k, v)| too_long(k) || too_long(v)) {

@@ -10,10 +10,11 @@ use super::{
     Daemon, attached, convert, encode,
     page::Page,
     peer,
+    seat::Placed,
     status::Problem,
     stream::{self, Responses},
 };
-use crate::exec::{Exec, ExecId, ExecSpec, ExecState, Reader};
+use crate::exec::{Exec, ExecId, ExecState, Reader};
 
 /// Longest answer to Wait; the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -23,20 +24,16 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(super) struct Execs(pub(super) Arc<Daemon>);
 
 impl Execs {
-    fn spec<T>(
-        &self,
-        request: &Request<T>,
-        spec: Option<pb::ExecSpec>,
-    ) -> Result<ExecSpec, Problem> {
+    fn spec<T>(&self, request: &Request<T>, spec: Option<pb::ExecSpec>) -> Result<Placed, Problem> {
         let asker = self.0.asker(request)?;
         let spec = spec.ok_or_else(|| Problem::invalid("'spec' is required"))?;
-        convert::exec_spec(spec, asker)
+        self.0.place(asker, spec)
     }
 
     /// Submits, and reads from the start. The reader comes before the command can have ended, so that
     /// a policy of ending a command without readers never hits one whose reader is on its way.
-    async fn run_spec(&self, spec: ExecSpec) -> Result<Reader, Problem> {
-        let (exec, _) = self.0.executor.submit(spec)?;
+    async fn run_spec(&self, placed: Placed) -> Result<Reader, Problem> {
+        let (exec, _) = self.0.submit(placed)?;
         let reader = Reader::new(&exec, 0);
         self.0.executor.started(&exec).await?;
         Ok(reader)
@@ -70,7 +67,7 @@ impl ExecService for Execs {
     ) -> Result<Response<pb::StartResponse>, Status> {
         let wire = request.get_mut().spec.take();
         let spec = self.spec(&request, wire)?;
-        let (exec, created) = self.0.executor.submit(spec).map_err(Problem::from)?;
+        let (exec, created) = self.0.submit(spec)?;
         self.0
             .executor
             .started(&exec)

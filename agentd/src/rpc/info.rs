@@ -38,7 +38,10 @@ impl InfoService for Info {
         Ok(Response::new(pb::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             generation: features::GENERATION,
-            features: features::FEATURES.iter().map(ToString::to_string).collect(),
+            features: features::of(&daemon.host)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             boot_id: daemon.identity.boot_id.clone(),
             instance_id: daemon.identity.instance_id.clone(),
             kernel: daemon.identity.kernel.clone(),

@@ -12,6 +12,7 @@ mod info;
 mod page;
 mod peer;
 mod policy;
+mod seat;
 mod server;
 mod session;
 mod status;

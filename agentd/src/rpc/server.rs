@@ -22,12 +22,13 @@ use tonic_health::{
 };
 
 use super::{
-    Identity, admin::Admin, convert::Asker, exec::Execs, file::Files, info::Info, peer,
+    Identity, admin::Admin, convert::Asker, exec::Execs, features, file::Files, info::Info, peer,
     policy::Policies, session::Sessions, status::Problem, tool::Tools,
 };
 use crate::{
     exec::{Drained, Executor},
     launcher_link::HostReport,
+    session,
     startup::Memory,
 };
 
@@ -40,6 +41,9 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Without a sign of life for this long the connection is closed.
 const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest wait for sessions in which nothing runs any more to be gone.
+const SESSION_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why there is no server.
 #[derive(Debug, Error)]
@@ -54,6 +58,8 @@ pub enum ServerError {
 pub struct Daemon {
     /// Runs commands.
     pub executor: Executor,
+    /// All sessions.
+    pub sessions: session::Registry,
     /// What the launcher said of the host.
     pub host: HostReport,
     /// What names this daemon.
@@ -76,7 +82,10 @@ impl Daemon {
     pub async fn drain(&self, patience: Duration, kill_patience: Duration) -> Drained {
         let status = tonic_health::ServingStatus::NotServing;
         self.health.set_service_status("", status).await;
-        self.executor.drain(patience, kill_patience).await
+        self.sessions.refuse_new();
+        let drained = self.executor.drain(patience, kill_patience).await;
+        self.sessions.drain(SESSION_PATIENCE).await;
+        drained
     }
 
     /// What a request is completed with.
@@ -84,6 +93,7 @@ impl Daemon {
         Ok(Asker {
             caller: peer::caller(request)?,
             default_profile: &self.default_profile,
+            features: features::of(&self.host),
         })
     }
 }
@@ -109,6 +119,6 @@ pub fn router(daemon: &Arc<Daemon>) -> Result<Router, ServerError> {
         .add_service(PolicyServiceServer::new(Policies(daemon())))
         .add_service(InfoServiceServer::new(Info(daemon())))
         .add_service(AdminServiceServer::new(Admin(daemon())))
-        .add_service(SessionServiceServer::new(Sessions))
+        .add_service(SessionServiceServer::new(Sessions(daemon())))
         .add_service(FileServiceServer::new(Files)))
 }

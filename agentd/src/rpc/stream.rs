@@ -117,7 +117,10 @@ enum Taken {
 
 async fn send<T>(sender: &mpsc::Sender<Result<T, Status>>, message: T, exec: &Exec) -> Taken {
     let stall = exec.tuning().stall;
-    if tokio::time::timeout(stall, sender.send(Ok(message))).await.is_ok() {
+    if tokio::time::timeout(stall, sender.send(Ok(message)))
+        .await
+        .is_ok()
+    {
         return Taken::Yes;
     }
     tracing::info!(exec = %exec.id(), "dropped a reader that took nothing for too long");

@@ -6,8 +6,8 @@ use std::{io::Write, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use agentd_proto::v1::{
     self as pb, admin_service_client::AdminServiceClient, exec_service_client::ExecServiceClient,
-    info_service_client::InfoServiceClient, policy_service_client::PolicyServiceClient,
-    session_service_client::SessionServiceClient, tool_service_client::ToolServiceClient,
+    file_service_client::FileServiceClient, info_service_client::InfoServiceClient,
+    policy_service_client::PolicyServiceClient, tool_service_client::ToolServiceClient,
 };
 use agentd_sandbox::{
     explain::Verdict,
@@ -32,8 +32,11 @@ use crate::{
         HostReport,
         fake::{Side, launcher, started},
     },
+    session::{self, Room},
     startup::Memory,
 };
+
+mod sessions;
 
 fn ended(exec: ExecKey, cause: Cause, status: LeaderStatus) -> Event {
     Event::Ended {
@@ -99,11 +102,19 @@ fn play(side: &Side, request: Request, fds: Vec<OwnedFd>) {
 }
 
 fn daemon(operators: Vec<u32>) -> Arc<Daemon> {
-    daemon_of(Executor::new(Registry::new(8, "boot"), launcher(play)), operators)
+    daemon_of(
+        Executor::new(Registry::new(64, "boot"), launcher(play)),
+        operators,
+    )
 }
 
 fn daemon_of(executor: Executor, operators: Vec<u32>) -> Arc<Daemon> {
+    let room = Room {
+        per_user: 4,
+        in_all: 8,
+    };
     Arc::new(Daemon {
+        sessions: session::Registry::new(executor.link().clone(), "boot", room),
         executor,
         host: HostReport {
             tier: Tier::Rootless,
@@ -127,10 +138,14 @@ fn daemon_of(executor: Executor, operators: Vec<u32>) -> Arc<Daemon> {
 
 /// A connection to a daemon of its own.
 async fn connect(operators: Vec<u32>) -> Channel {
+    connect_to(&daemon(operators)).await
+}
+
+async fn connect_to(daemon: &Arc<Daemon>) -> Channel {
     let (ours, theirs) = tokio::net::UnixStream::pair().unwrap();
     let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let connection = Connection::accept(theirs, slot).unwrap();
-    let router = router(&daemon(operators)).unwrap();
+    let router = router(daemon).unwrap();
     let incoming = tokio_stream::once(Ok::<_, std::io::Error>(connection));
     tokio::spawn(router.serve_with_incoming(incoming));
     let mut ours = Some(TokioIo::new(ours));
@@ -417,9 +432,8 @@ async fn only_operators_administer() {
 #[tokio::test]
 async fn what_is_not_there_yet_says_so() {
     let channel = connect(vec![]).await;
-    let create = pb::CreateSessionRequest::default();
-    let status = SessionServiceClient::new(channel.clone())
-        .create(create)
+    let status = FileServiceClient::new(channel.clone())
+        .stat(pb::StatRequest::default())
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);

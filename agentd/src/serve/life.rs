@@ -22,6 +22,7 @@ use crate::{
     exec::{Executor, Registry},
     launcher_link::{HostReport, Link, Profiles},
     rpc::{self, Connection, Daemon, Identity},
+    session,
     startup::Memory,
 };
 
@@ -59,6 +60,11 @@ pub(super) async fn live(
         .with_queue(plan.config.max_queued)
         .with_tuning(plan.config.tuning);
     let daemon = Arc::new(Daemon {
+        sessions: session::Registry::new(
+            link.clone(),
+            &plan.identity.boot_id,
+            plan.config.sessions,
+        ),
         executor: Executor::new(registry, link.clone()),
         health: HealthReporter::new(),
         host: plan.host,

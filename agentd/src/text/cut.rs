@@ -15,6 +15,15 @@ const LINE_SLACK: usize = 2_000;
 /// How many characters a cut may move to keep one that is composed of several together.
 const CLUSTER_SLACK: usize = 16;
 
+/// What is missing between head and tail can be read elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// Yes.
+    Held,
+    /// No.
+    Nowhere,
+}
+
 /// Output that fits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
@@ -25,11 +34,11 @@ pub(super) struct Cut {
 
 /// Cleans and bounds the output. Blank lines at the start and white space at the end go; the
 /// indentation of the first line stays, since the model may have to repeat it in an edit.
-pub(super) fn fit(parts: &Parts, full_output: Option<&str>) -> Cut {
+pub(super) fn fit(parts: &Parts, elsewhere: Elsewhere) -> Cut {
     match parts {
         Parts::Whole(all) => {
             let cleaned = terminal::clean(all, terminal::Redraw::Apply);
-            fit_whole(without_blank_start(cleaned.trim_end()), full_output)
+            fit_whole(without_blank_start(cleaned.trim_end()))
         }
         Parts::Split {
             head,
@@ -42,12 +51,12 @@ pub(super) fn fit(parts: &Parts, full_output: Option<&str>) -> Cut {
                 head: without_blank_start(&head),
                 tail: tail.trim_end(),
             };
-            ends.fit(*lost_bytes, full_output)
+            ends.fit(*lost_bytes, elsewhere)
         }
     }
 }
 
-fn fit_whole(text: &str, full_output: Option<&str>) -> Cut {
+fn fit_whole(text: &str) -> Cut {
     if text.chars().nth(MAX_OUTPUT_CHARS).is_none() {
         return Cut {
             text: text.to_owned(),
@@ -66,7 +75,7 @@ fn fit_whole(text: &str, full_output: Option<&str>) -> Cut {
     let omitted_lines = count(lines(middle));
     let what = format!("{omitted_chars} characters ({omitted_lines} lines) omitted");
     Cut {
-        text: join(head, &marker(&what, full_output), tail),
+        text: join(head, &marker(&what), tail),
         omitted_chars,
         omitted_lines,
     }
@@ -79,7 +88,7 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    fn fit(&self, lost_bytes: u64, full_output: Option<&str>) -> Cut {
+    fn fit(&self, lost_bytes: u64, elsewhere: Elsewhere) -> Cut {
         let (head_chars, tail_chars) = share(self.head.chars().count(), self.tail.chars().count());
         let (head, after_head) = self
             .head
@@ -92,15 +101,18 @@ impl Ends<'_> {
         let omitted = [after_head, before_tail];
         let omitted_chars = count(omitted.iter().map(|part| part.chars().count()).sum());
         let omitted_lines = count(omitted.iter().map(|part| lines(part)).sum());
-        let what = if omitted_chars == 0 {
-            format!("{lost_bytes} bytes omitted, no longer held")
-        } else {
-            format!(
+        let what = match (omitted_chars, elsewhere) {
+            (0, Elsewhere::Nowhere) => format!("{lost_bytes} bytes omitted, no longer held"),
+            (0, Elsewhere::Held) => format!("{lost_bytes} bytes omitted"),
+            (_, Elsewhere::Nowhere) => format!(
                 "{omitted_chars} characters ({omitted_lines} lines) omitted, plus {lost_bytes} bytes no longer held"
-            )
+            ),
+            (_, Elsewhere::Held) => format!(
+                "{omitted_chars} characters ({omitted_lines} lines) omitted, plus {lost_bytes} bytes"
+            ),
         };
         Cut {
-            text: join(head, &marker(&what, full_output), tail),
+            text: join(head, &marker(&what), tail),
             omitted_chars,
             omitted_lines,
         }
@@ -119,14 +131,8 @@ fn share(head: usize, tail: usize) -> (usize, usize) {
     }
 }
 
-fn marker(what: &str, full_output: Option<&str>) -> String {
-    match full_output {
-        Some(place) => format!(
-            "[... {what}; all of it is {} ...]",
-            super::neutralise(place)
-        ),
-        None => format!("[... {what} ...]"),
-    }
+fn marker(what: &str) -> String {
+    format!("[... {what} ...]")
 }
 
 fn join(head: &str, marker: &str, tail: &str) -> String {

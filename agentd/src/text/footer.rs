@@ -4,21 +4,26 @@
 
 use std::time::Duration;
 
-use super::{Ending, Outcome, neutralise};
+use super::{Ending, Outcome, Tree, neutralise};
 
 /// Most characters of one line, so that a path cannot fill the model's context.
 const MAX_LINE_CHARS: usize = 1_000;
 
+/// What is said where nothing proves that all processes are dead.
+const UNPROVEN: &str = "[every process that could be found was killed; this host offers no proof that none was missed]";
+
 /// Most denials and most notes that are told one by one.
 const MAX_LISTED: usize = 20;
 
-/// The lines, in order: the end, denials, leftovers, working directory, notes.
+/// The lines, in order: the end, limits, denials, leftovers, working directory, notes.
 pub(super) fn lines(outcome: &Outcome) -> Vec<String> {
-    let mut lines = ending(&outcome.ending);
+    let mut lines = ending(&outcome.ending, outcome.tree);
+    lines.extend(listed(&outcome.limits, "limit: "));
     lines.extend(listed(&outcome.denials, "denied: "));
     lines.extend(leftovers(outcome));
+    lines.extend(unproven(outcome));
     if let Some(cwd) = &outcome.cwd_changed {
-        lines.push(format!("[working directory is now {}]", one_line(cwd)));
+        lines.push(format!("[cwd: {}]", one_line(cwd)));
     }
     lines.extend(listed(&outcome.notes, ""));
     lines
@@ -34,10 +39,20 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
+/// Only where something was killed: that a command which ended alone left nothing is no claim of ours.
+fn unproven(outcome: &Outcome) -> Option<String> {
+    let was_killed = outcome.leftover > 0 || !is_own_end(&outcome.ending);
+    (outcome.tree == Tree::Unproven && was_killed).then(|| UNPROVEN.to_owned())
+}
+
+fn is_own_end(ending: &Ending) -> bool {
+    matches!(ending, Ending::Exited(_) | Ending::Signaled { .. })
+}
+
 /// Only of a command that ended by itself: where it was ended, so was everything it had started, and
 /// the line about the end says that.
 fn leftovers(outcome: &Outcome) -> Option<String> {
-    let by_itself = matches!(outcome.ending, Ending::Exited(_) | Ending::Signaled { .. });
+    let by_itself = is_own_end(&outcome.ending);
     let who = match outcome.leftover {
         0 => return None,
         _ if !by_itself => return None,
@@ -62,7 +77,11 @@ fn listed(sentences: &[String], label: &str) -> Vec<String> {
     lines
 }
 
-fn ending(ending: &Ending) -> Vec<String> {
+fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
+    let with_all = match tree {
+        Tree::Empty => ", with all its processes",
+        Tree::Unproven => "",
+    };
     match ending {
         Ending::Exited(0) => Vec::new(),
         Ending::Exited(code) => vec![format!("[exit code: {code}]")],
@@ -75,7 +94,7 @@ fn ending(ending: &Ending) -> Vec<String> {
             vec![
                 format!("Error: Timeout ({seconds}s)"),
                 format!(
-                    "[the command was ended after {seconds} s, with all its processes; if it needs longer, set timeout_ms; do not wait for programs that never end]"
+                    "[the command was ended after {seconds} s{with_all}; if it needs longer, set timeout_ms; do not wait for programs that never end]"
                 ),
             ]
         }
@@ -113,9 +132,15 @@ fn ending(ending: &Ending) -> Vec<String> {
             fixed("[ended: its client went away and did not come back in time]")
         }
         Ending::Drained => fixed("[ended: the daemon is shutting down]"),
-        Ending::Lost => fixed(
-            "Error: How the command ended is unknown\n[the daemon lost its launcher; every process of the command is dead; the command may have had effects]",
-        ),
+        Ending::Lost => {
+            let dead = match tree {
+                Tree::Empty => " every process of the command is dead;",
+                Tree::Unproven => "",
+            };
+            fixed(&format!(
+                "Error: How the command ended is unknown\n[the daemon lost its launcher;{dead} the command may have had effects]"
+            ))
+        }
     }
 }
 

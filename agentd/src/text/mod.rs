@@ -14,20 +14,24 @@ use std::time::Duration;
 
 use crate::commands::Blocked;
 
+/// How a remark says that nothing proves that all processes are dead. The lines about an end say it
+/// themselves, where something was killed.
+pub const NO_PROOF: &str = "no proof that none was missed";
+
 /// A finished command, ready to be told.
 ///
 /// Output is the interleaving of stdout and stderr as it arrived: `head`, then `dropped_bytes` bytes
-/// that are no longer held, then `tail`. With nothing dropped, head and tail are contiguous.
+/// that are left out, then `tail`. With nothing dropped, head and tail are contiguous.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished<'a> {
     /// First bytes of the output.
     pub head: &'a [u8],
-    /// Bytes between head and tail that are no longer held; exact.
+    /// Bytes between head and tail that are left out; exact.
     pub dropped_bytes: u64,
     /// Last bytes of the output.
     pub tail: &'a [u8],
-    /// Where the model can read all of the output, as the end of a sentence ("in /tmp/out.txt").
-    /// `None` when nowhere.
+    /// Where the model can read all of the output, such as a path and its size; told only where something
+    /// is left out. `None` when nowhere.
     pub full_output: Option<&'a str>,
     /// How it ended.
     pub outcome: &'a Outcome,
@@ -44,8 +48,21 @@ pub struct Outcome {
     pub denials: Vec<String>,
     /// The new working directory, if the command changed it.
     pub cwd_changed: Option<String>,
+    /// Limits that it ran into, a sentence each, without brackets.
+    pub limits: Vec<String>,
+    /// Whether every process of it is known to be dead.
+    pub tree: Tree,
     /// Further remarks, a sentence each, without brackets.
     pub notes: Vec<String>,
+}
+
+/// What is known of a command's processes after its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tree {
+    /// None is left; that is proven.
+    Empty,
+    /// All that could be found were killed; no text may say more.
+    Unproven,
 }
 
 impl Outcome {
@@ -57,6 +74,8 @@ impl Outcome {
             leftover: 0,
             denials: Vec::new(),
             cwd_changed: None,
+            limits: Vec::new(),
+            tree: Tree::Empty,
             notes: Vec::new(),
         }
     }
@@ -123,24 +142,68 @@ pub struct Rendered {
 
 /// Tells a finished command: its output, cleaned and bounded, then a line for each thing to know.
 pub fn render(finished: &Finished<'_>) -> Rendered {
-    let parts = decode::decode(finished.head, finished.tail, finished.dropped_bytes);
-    let cut = cut::fit(&parts, finished.full_output);
-    let lines = footer::lines(finished.outcome);
-    let mut text = cut.text;
+    let mut rendered = output(&Output {
+        head: finished.head,
+        dropped_bytes: finished.dropped_bytes,
+        tail: finished.tail,
+        full_output: finished.full_output,
+    });
     let nothing_ran = matches!(finished.outcome.ending, Ending::SetupFailed { .. });
-    if text.is_empty() && !nothing_ran {
-        text.push_str("(no output)");
+    if rendered.text.is_empty() && !nothing_ran {
+        rendered.text.push_str("(no output)");
     }
-    for line in lines {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&line);
+    append(&mut rendered.text, &lines(finished.outcome));
+    rendered
+}
+
+/// A piece of output, as in [`Finished`].
+#[derive(Debug, Clone, Copy)]
+pub struct Output<'a> {
+    /// First bytes.
+    pub head: &'a [u8],
+    /// Bytes between head and tail that are left out; exact.
+    pub dropped_bytes: u64,
+    /// Last bytes.
+    pub tail: &'a [u8],
+    /// Where all of it can be read.
+    pub full_output: Option<&'a str>,
+}
+
+/// Tells output alone, cleaned and bounded; empty when nothing visible is in it.
+pub fn output(output: &Output<'_>) -> Rendered {
+    let parts = decode::decode(output.head, output.tail, output.dropped_bytes);
+    let elsewhere = match output.full_output {
+        Some(_) => cut::Elsewhere::Held,
+        None => cut::Elsewhere::Nowhere,
+    };
+    let cut = cut::fit(&parts, elsewhere);
+    let mut text = cut.text;
+    if let Some(place) = output.full_output
+        && (output.dropped_bytes > 0 || cut.omitted_chars > 0)
+    {
+        let line = format!("[full output: {}]", footer::one_line(place));
+        append(&mut text, &[line]);
     }
     Rendered {
         text,
         omitted_chars: cut.omitted_chars,
         omitted_lines: cut.omitted_lines,
+    }
+}
+
+/// The lines about an end, in order.
+#[must_use]
+pub fn lines(outcome: &Outcome) -> Vec<String> {
+    footer::lines(outcome)
+}
+
+/// Adds lines to a text.
+pub fn append(text: &mut String, lines: &[String]) {
+    for line in lines {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
     }
 }
 

@@ -385,6 +385,10 @@ pub struct ProfileSummary {
     pub limits: Limits,
     /// Largest wall clock a request can ask for, in milliseconds.
     pub max_timeout_ms: u64,
+    /// Environment that every command under it begins with, `${workspace}`, `${home}` and `${tmp}` not
+    /// yet filled in: what a session need not carry.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// Command blacklist, applied by the front end: it is advisory, and its parser must not run with
     /// privilege.
     pub commands: CommandRules,

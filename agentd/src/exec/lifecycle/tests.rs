@@ -257,14 +257,14 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     ];
     let idle = prop::option::of((1..2000_u64).prop_map(Duration::from_millis));
     let limit = prop::option::of(0..500_000_u64);
-    (disconnect, idle, limit, 1..3_u8).prop_map(|(disconnect, idle_timeout, output_limit, streams)| {
-        Settings {
+    (disconnect, idle, limit, 1..3_u8).prop_map(
+        |(disconnect, idle_timeout, output_limit, streams)| Settings {
             idle_timeout,
             output_limit,
             disconnect,
             streams,
-        }
-    })
+        },
+    )
 }
 
 /// What a history has brought about so far.
@@ -281,7 +281,14 @@ impl Tally {
     fn take(&mut self, clock: u64, (input, effect): (Input, Effect)) {
         assert_eq!(
             (self.completions, effect),
-            (self.completions, if self.completions > 0 { Effect::None } else { effect }),
+            (
+                self.completions,
+                if self.completions > 0 {
+                    Effect::None
+                } else {
+                    effect
+                }
+            ),
             "nothing happens after the end"
         );
         self.ended |= input == Input::Ended;

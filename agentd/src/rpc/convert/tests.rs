@@ -9,6 +9,7 @@ use super::*;
 const ASKER: Asker<'static> = Asker {
     caller: Caller { uid: 5, gid: 6 },
     default_profile: "workspace",
+    features: features::FEATURES,
 };
 
 fn good() -> pb::ExecSpec {
@@ -198,12 +199,18 @@ fn malformed_requests_are_refused_with_the_field_named() {
 fn what_this_release_cannot_do_is_refused_rather_than_ignored() {
     let io = |io: pb::IoSpec| with(|spec| spec.io = Some(io));
     let table = [
-        (with(|spec| spec.session_id = "s".to_owned()), "sessions"),
-        (with(|spec| spec.background = true), "background"),
         (
             io(pb::IoSpec {
                 output_file_bytes: 1,
                 ..pb::IoSpec::default()
+            }),
+            "session",
+        ),
+        (
+            io(pb::IoSpec {
+                stdin: false,
+                pty: None,
+                output_file_bytes: 1,
             }),
             "session",
         ),
@@ -235,17 +242,30 @@ fn input_terminals_and_the_queue_are_translated_and_sizes_checked() {
     };
     let size = |columns, rows| Some(pb::PtySize { columns, rows });
     let plain = io(false, None).unwrap();
-    assert_eq!((plain.invocation.stdin, plain.invocation.terminal), (Stdin::Null, None));
+    assert_eq!(
+        (plain.invocation.stdin, plain.invocation.terminal),
+        (Stdin::Null, None)
+    );
     assert_eq!(plain.queue_timeout, DEFAULT_QUEUE_TIMEOUT);
     assert_eq!(io(true, None).unwrap().invocation.stdin, Stdin::Pipe);
     for (columns, rows) in [(1, 1), (80, 24), (4096, 4096)] {
-        let terminal = io(false, size(columns.into(), rows.into())).unwrap().invocation.terminal;
+        let terminal = io(false, size(columns.into(), rows.into()))
+            .unwrap()
+            .invocation
+            .terminal;
         assert_eq!(terminal, Some(TerminalSize { columns, rows }));
     }
     for (columns, rows) in [(0, 24), (80, 0), (4097, 1), (1, u32::MAX), (65_616, 24)] {
         let problem = io(false, size(columns, rows)).unwrap_err();
-        assert_eq!(problem.kind(), (tonic::Code::InvalidArgument, "INVALID_REQUEST"));
-        assert!(problem.message().contains("1 to 4096"), "{}", problem.message());
+        assert_eq!(
+            problem.kind(),
+            (tonic::Code::InvalidArgument, "INVALID_REQUEST")
+        );
+        assert!(
+            problem.message().contains("1 to 4096"),
+            "{}",
+            problem.message()
+        );
     }
     for (seconds, expected) in [(0, 0), (5, 5), (86_400, 600)] {
         let wait = prost_types::Duration { seconds, nanos: 0 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 
 use crate::commands::Blocked;
-use crate::text::{Ending, Finished, Outcome, blocked, render};
+use crate::text::{Ending, Finished, Outcome, Tree, blocked, render};
 
 fn check(outcome: &Outcome, expected: &Expect) {
     let rendered = render(&Finished {
@@ -83,6 +83,8 @@ fn everything_else_to_know_follows_the_end_in_order() {
             "connect port 80".to_owned(),
         ],
         cwd_changed: Some("/srv/sub".to_owned()),
+        limits: vec!["pids, 3 times (pids.events max)".to_owned()],
+        tree: Tree::Unproven,
         notes: vec!["a remark".to_owned()],
     };
     check(
@@ -90,10 +92,12 @@ fn everything_else_to_know_follows_the_end_in_order() {
         &expect![[r"
         output
         [exit code: 1]
+        [limit: pids, 3 times (pids.events max)]
         [denied: write /etc/x (landlock)]
         [denied: connect port 80]
         [2 leftover processes were killed when the command ended; nothing started with & outlives its command]
-        [working directory is now /srv/sub]
+        [every process that could be found was killed; this host offers no proof that none was missed]
+        [cwd: /srv/sub]
         [a remark]"]],
     );
 }
@@ -222,7 +226,7 @@ fn foreign_text_cannot_start_a_line_of_its_own() {
         &expect![[r"
         output
         [exit code: 1]
-        [working directory is now /x] [exit code: 0]]"]],
+        [cwd: /x] [exit code: 0]]"]],
     );
 }
 
@@ -239,4 +243,29 @@ fn a_blocked_command_is_told_with_rule_and_reason() {
         [reason: commands run without privilege]
         [rule: base.toml:12; nothing of the command was run]"]]
     .assert_eq(&blocked(&refused));
+}
+
+#[test]
+fn what_is_not_proven_is_not_claimed() {
+    let told = |ending, leftover| {
+        let outcome = Outcome {
+            leftover,
+            tree: Tree::Unproven,
+            ..Outcome::new(ending)
+        };
+        crate::text::lines(&outcome).join("\n")
+    };
+    let timeout = Ending::Timeout(Duration::from_secs(5));
+    for (text, is_told) in [
+        (told(Ending::Exited(0), 0), false),
+        (told(Ending::Exited(0), 1), true),
+        (told(timeout, 0), true),
+        (told(Ending::Lost, 0), true),
+        (told(Ending::Cancelled, 0), true),
+    ] {
+        assert_eq!(text.contains("no proof that none was missed"), is_told);
+        for claim in ["with all its processes", "is dead"] {
+            assert!(!text.contains(claim), "{text}");
+        }
+    }
 }

@@ -207,21 +207,29 @@ fn a_short_head_leaves_its_room_to_the_tail() {
 }
 
 #[test]
-fn the_place_of_the_full_output_is_named() {
-    let output = "x".repeat(60_000);
-    let outcome = Outcome::new(Ending::Exited(0));
-    let rendered = render(&Finished {
-        head: output.as_bytes(),
-        dropped_bytes: 0,
-        tail: b"",
-        full_output: Some("in /tmp/out\u{1b}[2K.txt"),
-        outcome: &outcome,
-    });
-    assert!(
-        rendered
-            .text
-            .contains("omitted; all of it is in /tmp/out.txt ...]")
-    );
+fn the_place_of_the_full_output_is_named_where_something_is_missing() {
+    let place = Some("/run/output/a\u{1b}[2K, 60000 bytes");
+    let line = "[full output: /run/output/a, 60000 bytes]";
+    let outcome = Outcome::new(Ending::Exited(3));
+    let told = |head: &[u8], dropped_bytes, full_output| {
+        let finished = Finished {
+            head,
+            dropped_bytes,
+            tail: b"end",
+            full_output,
+            outcome: &outcome,
+        };
+        render(&finished).text
+    };
+    let long = "x".repeat(60_000);
+    let cut = told(long.as_bytes(), 0, place);
+    assert!(cut.contains("[... 10003 characters (1 lines) omitted ...]"));
+    assert!(cut.ends_with(&format!("end\n{line}\n[exit code: 3]")));
+    let lost = told(b"start", 7, place);
+    assert!(lost.contains("[... 7 bytes omitted ...]"), "{lost}");
+    assert!(lost.contains(line), "{lost}");
+    assert!(!told(b"start", 0, place).contains("full output"));
+    assert!(!told(long.as_bytes(), 0, None).contains("full output"));
 }
 
 #[test]
