@@ -1,6 +1,7 @@
 //! Nothing allocates between fork and exec: a lock that another moment of the launcher held would never
 //! be released in the child. Every real jail that `probe` builds runs under an allocator that aborts in
-//! any process but the one that started, and so does every jail in a session. Without the libtest harness, since a fork wants one thread.
+//! any process but the one that started, and so does every jail in a session. Without the libtest
+//! harness, since a fork wants one thread.
 
 #![expect(
     clippy::unwrap_used,

@@ -174,7 +174,9 @@ fn kill_members(path: &Path) {
     }
     let members = fs::read(path.join("cgroup.procs")).unwrap_or_default();
     for pid in members.split(|byte| *byte == b'\n') {
-        let pid = OsStr::from_bytes(pid).to_str().and_then(|pid| pid.parse().ok());
+        let pid = OsStr::from_bytes(pid)
+            .to_str()
+            .and_then(|pid| pid.parse().ok());
         if let Some(pid) = pid.filter(|pid: &libc::pid_t| *pid > 1) {
             // Without the right to, only its own user's.
             wait::signal_pid(pid, libc::SIGKILL).unwrap_or_default();

@@ -15,8 +15,7 @@ use crate::{
     launch::{Namespaces, Room},
     monitor::ExecKey,
     policy::{
-        Invocation, Lifetime, LimitRequest, Policy, Program, Refusal, SessionKey, Stdin,
-        Tier,
+        Invocation, Lifetime, LimitRequest, Policy, Program, Refusal, SessionKey, Stdin, Tier,
     },
 };
 
@@ -33,7 +32,9 @@ impl Workshop {
     /// Opens a session. Everything about it that can be refused is refused here, before any command.
     pub(crate) fn open_session(&mut self, key: SessionKey, claim: Claim) -> Result<(), Refusal> {
         if self.sessions.contains(key) {
-            return Err(Refusal::Malformed("this session is open already".to_owned()));
+            return Err(Refusal::Malformed(
+                "this session is open already".to_owned(),
+            ));
         }
         let uid = self.uids.take().ok_or_else(|| {
             Refusal::NoSession(
@@ -62,7 +63,10 @@ impl Workshop {
     ) -> Result<(SessionHome, Option<Namespaces>), Refusal> {
         let failed = |what: &str| Refusal::NoSession(format!("it could not be made: {what}"));
         let home = SessionHome::make(key).map_err(|error| {
-            failed(&format!("its directory in {}: {error}", super::stale::PARENT))
+            failed(&format!(
+                "its directory in {}: {error}",
+                super::stale::PARENT
+            ))
         })?;
         let reserved = reserve(&home, uid, (self.surroundings.tier, ExecKey(0)));
         let policy = self.resolve(&claim.as_invocation(), &reserved)?;
@@ -71,7 +75,11 @@ impl Workshop {
             Tier::Rootless | Tier::HostRoot => {
                 let made = room(&policy, &home.tmp()).make();
                 Some(made.map_err(|failure| {
-                    failed(&format!("{}: {}", failure.stage.name(), failure.errno.desc()))
+                    failed(&format!(
+                        "{}: {}",
+                        failure.stage.name(),
+                        failure.errno.desc()
+                    ))
                 })?)
             }
         };
@@ -107,15 +115,19 @@ impl Workshop {
         let (Some(name), Some(session)) = (name, self.sessions.of(invocation)?) else {
             return Ok(Kept::default());
         };
-        let (file, fd) = session.home.make_output(name).map_err(|errno| match errno {
-            Errno::EINVAL => NotStarted::Refused(Refusal::Malformed(
-                "an output file needs a name of 1 to 64 letters, digits, `_` and `-`".to_owned(),
-            )),
-            Errno::EEXIST => NotStarted::Refused(Refusal::Malformed(format!(
-                "there is an output file '{name}' already; choose another name"
-            ))),
-            errno => at("output-file", errno),
-        })?;
+        let (file, fd) = session
+            .home
+            .make_output(name)
+            .map_err(|errno| match errno {
+                Errno::EINVAL => NotStarted::Refused(Refusal::Malformed(
+                    "an output file needs a name of 1 to 64 letters, digits, `_` and `-`"
+                        .to_owned(),
+                )),
+                Errno::EEXIST => NotStarted::Refused(Refusal::Malformed(format!(
+                    "there is an output file '{name}' already; choose another name"
+                ))),
+                errno => at("output-file", errno),
+            })?;
         leavings.output = Some(file);
         let dirs = session.home.dirs(ExecKey(0));
         let shown = dirs.output_inside(self.surroundings.tier).join(name);

@@ -81,9 +81,7 @@ impl Sessions {
             return refused("it belongs to another user; open one of your own");
         }
         if claim.profile != invocation.profile || claim.workspace != invocation.workspace {
-            return refused(
-                "it was opened with another profile or workspace; open one with these",
-            );
+            return refused("it was opened with another profile or workspace; open one with these");
         }
         Ok(Some(session))
     }

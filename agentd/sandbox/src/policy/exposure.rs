@@ -19,11 +19,7 @@ use crate::profile::{Profile, Variables};
 const OWN_INSTANCES: [&str; 2] = ["/dev/ptmx", "/dev/pts"];
 
 /// The file system rules.
-pub(super) fn rules(
-    profile: &Profile,
-    variables: &Variables<'_>,
-    facts: &HostFacts,
-) -> FsPolicy {
+pub(super) fn rules(profile: &Profile, variables: &Variables<'_>, facts: &HostFacts) -> FsPolicy {
     let tier = facts.tier;
     let private = private_directories(profile, variables, tier);
     let filled = profile.fs.rules.iter().map(|rule| FsRule {
@@ -36,7 +32,10 @@ pub(super) fn rules(
     };
     let filled = filled.filter(|rule| !shared_with_host(rule));
     let place = tmp_place(profile);
-    let session = facts.session.iter().flat_map(|dirs| dirs.rules(tier, &place));
+    let session = facts
+        .session
+        .iter()
+        .flat_map(|dirs| dirs.rules(tier, &place));
     let all = filled.chain(private.iter().cloned()).chain(session);
     let rules = settle(strongest(all));
     let exec = profile.fs.exec.iter().map(|rule| FsRule {
