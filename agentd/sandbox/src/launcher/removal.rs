@@ -16,9 +16,11 @@ use nix::sys::stat::{SFlag, fstat};
 
 use crate::sys::files::{self, Resolve};
 
-/// Deepest tree that is removed. Each level holds a descriptor, and a command can make a tree deeper than
-/// any stack.
+/// Levels that are descended at once. Each holds descriptors, and a command can make a tree deeper than
+/// any stack: what lies deeper is moved up and removed in the next round.
 const DEEPEST: u32 = 256;
+/// Most rounds; a tree that is so deep takes hours to make.
+const ROUNDS: u32 = 4_096;
 
 /// What a name turned out to be.
 #[derive(Debug)]
@@ -49,12 +51,12 @@ pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Found> {
 /// Removes a name and everything below it; `NotFound` when there is nothing.
 pub(crate) fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     let found = look(parent, name)?;
-    match remove_found(parent, name, &found, DEEPEST) {
+    match remove_whole(parent, name, &found) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             // The directory that holds the name may be closed; it gets its mode back.
             let mode = fstat(parent)?.st_mode;
             open_up(parent)?;
-            let result = remove_found(parent, name, &found, DEEPEST);
+            let result = remove_whole(parent, name, &found);
             fs::set_permissions(by_descriptor(parent), Permissions::from_mode(mode & 0o7777))?;
             result
         }
@@ -62,21 +64,62 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     }
 }
 
-fn remove_found(parent: BorrowedFd<'_>, name: &OsStr, found: &Found, depth: u32) -> io::Result<()> {
+fn remove_whole(parent: BorrowedFd<'_>, name: &OsStr, found: &Found) -> io::Result<()> {
     let path = by_descriptor(parent).join(name);
-    let Found::Directory(directory) = found else {
+    let Found::Directory(top) = found else {
         return fs::remove_file(path);
     };
-    let depth = depth
-        .checked_sub(1)
-        .ok_or_else(|| io::Error::other("it is nested too deeply to be removed"))?;
-    open_up(directory.as_fd())?;
-    for entry in fs::read_dir(by_descriptor(directory.as_fd()))? {
-        let name = entry?.file_name();
-        let found = look(directory.as_fd(), &name)?;
-        remove_found(directory.as_fd(), &name, &found, depth)?;
+    let descent = Descent {
+        top: top.as_fd(),
+        left: DEEPEST,
+    };
+    for _ in 0..ROUNDS {
+        descent.empty(top.as_fd())?;
+        match fs::remove_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            result => return result,
+        }
     }
-    fs::remove_dir(path)
+    Err(io::ErrorKind::DirectoryNotEmpty.into())
+}
+
+/// A way down a tree.
+#[derive(Clone, Copy)]
+struct Descent<'top> {
+    /// The directory whose tree it is.
+    top: BorrowedFd<'top>,
+    /// Levels left.
+    left: u32,
+}
+
+impl Descent<'_> {
+    /// Removes what is in a directory, or moves it to the top when it lies too deep.
+    fn empty(self, directory: BorrowedFd<'_>) -> io::Result<()> {
+        open_up(directory)?;
+        for entry in fs::read_dir(by_descriptor(directory))? {
+            let name = entry?.file_name();
+            let path = by_descriptor(directory).join(&name);
+            match (look(directory, &name)?, self.left.checked_sub(1)) {
+                (Found::Directory(below), Some(left)) => {
+                    Self { left, ..self }.empty(below.as_fd())?;
+                    fs::remove_dir(path)?;
+                }
+                (Found::Directory(below), None) => {
+                    // A directory that moves has to be writable itself, for its `..`.
+                    open_up(below.as_fd())?;
+                    fs::rename(path, by_descriptor(self.top).join(unlikely_name()))?;
+                }
+                (Found::Link | Found::Other, _) => fs::remove_file(path)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name that no command guessed.
+fn unlikely_name() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!(".deep-{}", now.unwrap_or_default().as_nanos())
 }
 
 /// Lets the owner list and change a directory, by descriptor and so without following anything.
@@ -87,4 +130,62 @@ fn open_up(directory: BorrowedFd<'_>) -> io::Result<()> {
 /// A path that means exactly what the descriptor names.
 fn by_descriptor(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("removal-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir.canonicalize().unwrap()
+    }
+
+    fn remove_from(dir: &std::path::Path, name: &str) -> io::Result<()> {
+        let dir = fs::File::open(dir).unwrap();
+        remove(dir.as_fd(), name.as_ref())
+    }
+
+    #[test]
+    fn a_tree_deeper_than_any_path_and_any_descent_is_removed() {
+        let dir = scratch("deep");
+        for levels in [1, DEEPEST, DEEPEST + 1, 3 * DEEPEST + 7] {
+            fs::create_dir(dir.join("top")).unwrap();
+            let mut below = fs::File::open(dir.join("top")).unwrap();
+            for level in 0..levels {
+                let place = by_descriptor(below.as_fd());
+                fs::write(place.join("file"), "x").unwrap();
+                fs::create_dir(place.join("a-long-name")).unwrap();
+                let next = fs::File::open(place.join("a-long-name")).unwrap();
+                if level % 5 == 0 {
+                    fs::set_permissions(place, Permissions::from_mode(0o500)).unwrap();
+                }
+                below = next;
+            }
+            remove_from(&dir, "top").unwrap();
+            assert!(!dir.join("top").exists(), "{levels} levels");
+        }
+        fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn no_link_is_followed() {
+        let (dir, outside) = (scratch("links"), scratch("outside"));
+        fs::write(outside.join("file"), "x").unwrap();
+        fs::create_dir(dir.join("top")).unwrap();
+        symlink(&outside, dir.join("top/link")).unwrap();
+        symlink(outside.join("file"), dir.join("top/file")).unwrap();
+        symlink(&outside, dir.join("alone")).unwrap();
+        for name in ["top", "alone"] {
+            remove_from(&dir, name).unwrap();
+            assert!(fs::symlink_metadata(dir.join(name)).is_err(), "{name}");
+        }
+        assert!(outside.join("file").exists());
+        for dir in [dir, outside] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
 }
