@@ -207,9 +207,7 @@ pub(super) fn hits(cause: Cause, watched: Vec<monitor::LimitHit>) -> Vec<LimitHi
         Cause::Timeout => own(LimitKind::Wall, "wall clock"),
         Cause::Stopped(StopReason::IdleTimeout) => own(LimitKind::Idle, "time without output"),
         Cause::Stopped(StopReason::OutputLimit) => own(LimitKind::Output, "bytes of output"),
-        Cause::Stopped(
-            StopReason::Cancelled | StopReason::Disconnected | StopReason::Drained,
-        )
+        Cause::Stopped(StopReason::Cancelled | StopReason::Disconnected | StopReason::Drained)
         | Cause::Leader
         | Cause::InitDied
         | Cause::Limit(_) => None,
@@ -423,7 +421,11 @@ mod tests {
             (Cause::Stopped(StopReason::Cancelled), None),
             (Cause::Limit(monitor::LimitKind::Cpu), None),
         ] {
-            let expected: Vec<_> = own.map(|limit| (limit, 1)).into_iter().chain([pids]).collect();
+            let expected: Vec<_> = own
+                .map(|limit| (limit, 1))
+                .into_iter()
+                .chain([pids])
+                .collect();
             assert_eq!(named(cause), expected, "{cause:?}");
         }
     }

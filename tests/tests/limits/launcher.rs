@@ -124,8 +124,16 @@ impl Launcher {
     fn event(&self) -> Event {
         let mut watched = [PollFd::new(self.channel().as_fd(), PollFlags::POLLIN)];
         let patience = PollTimeout::try_from(PATIENCE).unwrap();
-        assert_eq!(poll(&mut watched, patience), Ok(1), "the launcher is silent");
-        self.channel().recv().unwrap().expect("the launcher lives").message
+        assert_eq!(
+            poll(&mut watched, patience),
+            Ok(1),
+            "the launcher is silent"
+        );
+        self.channel()
+            .recv()
+            .unwrap()
+            .expect("the launcher lives")
+            .message
     }
 
     fn invocation(&self, argv: &[&str], limits: LimitRequest) -> Invocation {
@@ -151,14 +159,16 @@ impl Launcher {
     /// Starts a command as the user of the world.
     pub(crate) fn spawn(&mut self, argv: &[&str], limits: LimitRequest) -> Started {
         let invocation = self.invocation(argv, limits);
-        self.spawn_as(invocation).unwrap_or_else(|event| panic!("{event:?}"))
+        self.spawn_as(invocation)
+            .unwrap_or_else(|event| panic!("{event:?}"))
     }
 
     /// Starts a command as somebody else.
     pub(crate) fn spawn_by(&mut self, uid: u32, argv: &[&str], limits: LimitRequest) -> Started {
         let mut invocation = self.invocation(argv, limits);
         invocation.caller = Caller { uid, gid: uid };
-        self.spawn_as(invocation).unwrap_or_else(|event| panic!("{event:?}"))
+        self.spawn_as(invocation)
+            .unwrap_or_else(|event| panic!("{event:?}"))
     }
 
     /// Starts a command of another profile; what the launcher says instead of `Started`.

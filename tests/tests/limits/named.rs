@@ -184,7 +184,11 @@ fn a_tree_that_spins_uses_up_one_budget_of_cpu_time() {
         ] {
             let since = Instant::now();
             let ended = launcher.bash(&script, one);
-            assert_eq!(ended.cause, Cause::Limit(LimitKind::Cpu), "{script}: {ended:?}");
+            assert_eq!(
+                ended.cause,
+                Cause::Limit(LimitKind::Cpu),
+                "{script}: {ended:?}"
+            );
             assert!(ended.hit(LimitKind::Cpu).is_some(), "{ended:?}");
             let used = ended.usage.user_us + ended.usage.system_us;
             assert!(used >= 1_000_000, "{used} us");
@@ -206,7 +210,11 @@ fn filling_the_disk_ends_at_its_budget_wherever_the_command_writes() {
         for place in ["/tmp/fill", "fill"] {
             let script = format!("head -c 120M /dev/zero >{place}; sleep 60");
             let ended = launcher.bash(&script, budget);
-            assert_eq!(ended.cause, Cause::Limit(LimitKind::Disk), "{place}: {ended:?}");
+            assert_eq!(
+                ended.cause,
+                Cause::Limit(LimitKind::Disk),
+                "{place}: {ended:?}"
+            );
             let hit = ended.hit(LimitKind::Disk);
             assert!(
                 hit.is_some_and(|hit| hit.evidence.contains("statvfs")),

@@ -57,7 +57,8 @@ fn a_profile_that_requires_a_group_is_refused_with_the_remedy() {
     std::fs::write(dir.join("grouped.toml"), text).unwrap();
     let profiles = ["--profile-dir", dir.to_str().unwrap()];
     if super::possible(Mode::Root) {
-        let mut launcher = Launcher::start(Mode::Root, &[&profiles[..], &["--cgroup", "none"]].concat());
+        let mut launcher =
+            Launcher::start(Mode::Root, &[&profiles[..], &["--cgroup", "none"]].concat());
         match launcher.refused("grouped") {
             Some(Event::Refused {
                 refusal: Refusal::LayerMissing { layer, remedy, .. },
@@ -108,7 +109,10 @@ fn limits_of_single_processes_hold_everywhere() {
             ..NONE
         };
         let ended = launcher.bash("exec head -c 3M /dev/zero >large", size);
-        assert!(ended.hit(LimitKind::FileSize).is_some(), "{mode:?} {ended:?}");
+        assert!(
+            ended.hit(LimitKind::FileSize).is_some(),
+            "{mode:?} {ended:?}"
+        );
         let disk = LimitRequest {
             disk_bytes: Some(40 * MIB),
             ..NONE

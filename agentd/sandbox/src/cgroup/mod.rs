@@ -170,7 +170,9 @@ impl Cgroups {
             remedy,
         } = &self.facts;
         let missing = match (memory, pids) {
-            (true, true) => "memory, processes and CPU time of a command's tree are limited and counted",
+            (true, true) => {
+                "memory, processes and CPU time of a command's tree are limited and counted"
+            }
             (true, false) => "memory is limited, processes only per user",
             (false, true) => "processes are limited, memory is not",
             (false, false) => "memory is not limited, processes only per user",
@@ -191,4 +193,3 @@ impl Cgroups {
         self.facts.kind
     }
 }
-

@@ -106,7 +106,10 @@ fn hand_out(base: &Path, own: &[i32]) -> Result<Option<Supervisor>, String> {
 /// Controllers that are not handed to the groups below yet.
 fn missing(group: &Path) -> Vec<&'static str> {
     let is_on = |name: &&str| knob::lists(group, "cgroup.subtree_control", name);
-    CONTROLLERS.into_iter().filter(|name| !is_on(name)).collect()
+    CONTROLLERS
+        .into_iter()
+        .filter(|name| !is_on(name))
+        .collect()
 }
 
 /// Hands the missing controllers to the groups below.

@@ -166,10 +166,8 @@ impl PreparedJail {
         if self.tier == Tier::Nested {
             return 0;
         }
-        let mut flags = libc::CLONE_NEWPID
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS;
+        let mut flags =
+            libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
         if self.tier == Tier::Rootless {
             flags |= libc::CLONE_NEWUSER;
         }

@@ -111,7 +111,8 @@ fn disk(end: &End, known: Known<'_>) -> Option<LimitHit> {
     let budget = known.limits.disk_bytes?;
     let growth = known.growth.unwrap_or(0);
     let passed = growth > budget || end.cause == Cause::Limit(LimitKind::Disk);
-    let evidence = format!("the writable file systems grew by {growth} bytes of {budget} (statvfs)");
+    let evidence =
+        format!("the writable file systems grew by {growth} bytes of {budget} (statvfs)");
     hit(LimitKind::Disk, u64::from(passed), evidence)
 }
 

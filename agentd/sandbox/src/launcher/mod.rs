@@ -132,7 +132,7 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     host.capabilities.push(cgroups.capability());
     let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
     server.announce();
-    let served = server.serve();
+    let result = server.serve();
     server.close();
-    Ok(served?)
+    Ok(result?)
 }

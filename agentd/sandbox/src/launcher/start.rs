@@ -182,7 +182,9 @@ impl Workshop {
         match (spawned, group) {
             (Ok(child), group) => Ok((policy, plan, child, group)),
             (Err(error), group) => {
-                group.into_iter().for_each(|group| self.cgroups.retire(group));
+                if let Some(group) = group {
+                    self.cgroups.retire(group);
+                }
                 Err(error)
             }
         }

@@ -78,16 +78,7 @@ fn clone_plain((flags, pidfd): (libc::c_ulong, *mut libc::c_int)) -> Result<libc
     // SAFETY: without CLONE_VM the child gets a copy of this address space and returns here on the same
     // stack; without CLONE_SETTLS and the TID flags the last arguments are ignored; `pidfd` is a valid
     // place for CLONE_PIDFD to write to; this process has one thread, so no lock is held by another.
-    let pid = unsafe {
-        libc::syscall(
-            libc::SYS_clone,
-            flags,
-            0_usize,
-            pidfd,
-            0_usize,
-            0_usize,
-        )
-    };
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, pidfd, 0_usize, 0_usize) };
     super::int_result(pid)
 }
 
@@ -106,8 +97,7 @@ fn clone_into(
     };
     // SAFETY: as in `clone_plain`; `args` is a valid `clone_args` of the size given, without a stack, so
     // the child returns here on a copy of this one; `group` is open by `BorrowedFd`.
-    let pid =
-        unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     super::int_result(pid)
 }
 

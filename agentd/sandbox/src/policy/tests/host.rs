@@ -89,7 +89,11 @@ fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
             false,
             false,
             Tier::HostRoot,
-            &["the memory limit of", "the CPU limit holds for each", "of 512 processes"],
+            &[
+                "the memory limit of",
+                "the CPU limit holds for each",
+                "of 512 processes",
+            ],
         ),
     ] {
         let cgroup = CgroupFacts {
