@@ -60,6 +60,20 @@ pub struct Host {
 const SYS_ADMIN: u64 = 1 << 21;
 const TRIAL_LIMIT: Duration = Duration::from_secs(10);
 
+/// Limits of a trial.
+const TRIAL_LIMITS: Limits = Limits {
+    timeout_ms: 10_000,
+    idle_timeout_ms: None,
+    kill_grace_ms: 0,
+    cpu_seconds: Some(10),
+    memory_bytes: None,
+    pids: Some(64),
+    file_size_bytes: Some(0),
+    open_files: 64,
+    output_bytes: None,
+    disk_bytes: None,
+};
+
 /// Tries this host. Takes some tens of milliseconds. The process must have one thread.
 #[must_use]
 pub fn probe() -> Host {
@@ -353,18 +367,7 @@ fn trial_policy(tier: Tier) -> Policy {
         hostname: "probe".to_owned(),
         net: NetMode::None,
         syscalls: SyscallBase::Dev,
-        limits: Limits {
-            timeout_ms: 10_000,
-            idle_timeout_ms: None,
-            kill_grace_ms: 0,
-            cpu_seconds: Some(10),
-            memory_bytes: None,
-            pids: Some(64),
-            file_size_bytes: Some(0),
-            open_files: 64,
-            output_bytes: None,
-            disk_bytes: None,
-        },
+        limits: TRIAL_LIMITS,
         session: None,
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         sources: BTreeMap::new(),

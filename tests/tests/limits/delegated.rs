@@ -59,8 +59,8 @@ impl Delegated {
             .iter()
             .map(|group| format!("echo $$ >{}/cgroup.procs\n", group.display()))
             .collect();
-        let mut command = Command::new("bash");
-        command.args(["-euc", &format!("{enter} exec \"$@\""), "bash"]);
+        let mut command = Command::new("sh");
+        command.args(["-euc", &format!("{enter} exec \"$@\""), "sh"]);
         command.arg(inner.get_program()).args(inner.get_args());
         Launcher::of(mode, command)
     }

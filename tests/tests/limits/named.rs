@@ -1,6 +1,6 @@
 //! As root, with the control groups that this host has.
 
-use std::time::Instant;
+use std::{os::unix::fs::chown, time::Instant};
 
 use agentd_sandbox::{
     monitor::{Cause, LeaderStatus, LimitKind},
@@ -153,6 +153,7 @@ fn a_fork_flood_stops_exactly_at_its_limit_and_is_named() {
 fn two_commands_of_one_user_each_have_their_own_limit_of_processes() {
     with_groups(|launcher| {
         for uid in [0, 1234] {
+            chown(&launcher.world.workspace, Some(uid), Some(uid)).unwrap();
             let argv = ["python3", "-c", FORKS, "stay"];
             let mut first = launcher.spawn_by(uid, &argv, pids(30));
             assert_eq!(first.line(), "29\n");

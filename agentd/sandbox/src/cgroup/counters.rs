@@ -52,7 +52,11 @@ pub(super) fn read_cpu_v1(group: &Path, all: &mut Counters) {
 /// The memory hierarchy of version 1.
 pub(super) fn read_v1_memory(group: &Path, all: &mut Counters) {
     all.oom_kills = knob::entry(group, "memory.oom_control", "oom_kill").unwrap_or(0);
-    all.memory_limit_reached = knob::number(group, "memory.failcnt").unwrap_or(0);
+    // Where swap is counted too, its limit is the same and is looked at first.
+    all.memory_limit_reached = ["memory.failcnt", "memory.memsw.failcnt"]
+        .into_iter()
+        .filter_map(|file| knob::number(group, file))
+        .fold(0, u64::saturating_add);
     all.oom_file = "memory.oom_control";
     all.peak_memory_bytes = knob::number(group, "memory.max_usage_in_bytes").unwrap_or(0);
 }
@@ -119,7 +123,8 @@ mod tests {
                 "memory.oom_control",
                 "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
             ),
-            ("memory.failcnt", "55\n"),
+            ("memory.failcnt", "50\n"),
+            ("memory.memsw.failcnt", "5\n"),
             ("memory.max_usage_in_bytes", "8192\n"),
             ("cpuacct.usage", "1999999\n"),
         ]);

@@ -1,6 +1,9 @@
 //! Finding out which hierarchies can be used, by using them.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{
     Cgroups,
@@ -42,7 +45,7 @@ pub(super) fn discover(own: &[i32]) -> Cgroups {
 /// Where groups can be made: in the own group if it may be divided, else, as root, at the top, where
 /// the rule about processes in inner groups does not hold.
 fn candidates(place: &Place) -> Vec<&Path> {
-    let mut all: Vec<&Path> = place.own.iter().map(|own| own.as_path()).collect();
+    let mut all: Vec<&Path> = place.own.iter().map(PathBuf::as_path).collect();
     if nix::unistd::geteuid().is_root() && place.own.as_deref() != Some(&place.top) {
         all.push(&place.top);
     }

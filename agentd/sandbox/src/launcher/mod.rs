@@ -168,7 +168,7 @@ fn serve(
     host.capabilities.push(cgroups.capability());
     let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
     server.announce();
-    let served = server.serve();
+    let result = server.serve();
     server.close();
-    Ok(served?)
+    Ok(result?)
 }

@@ -257,9 +257,9 @@ impl Workshop {
                 group,
             }),
             (Err(error), group) => {
-                group
-                    .into_iter()
-                    .for_each(|group| self.cgroups.retire(group));
+                if let Some(group) = group {
+                    self.cgroups.retire(group);
+                }
                 Err(error)
             }
         }
