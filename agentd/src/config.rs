@@ -183,7 +183,7 @@ impl Config {
         }
         let max_queued = raw
             .max_queued
-            .unwrap_or(max_execs.saturating_mul(QUEUED_PER_EXEC));
+            .unwrap_or_else(|| max_execs.saturating_mul(QUEUED_PER_EXEC));
         if max_queued > MAX_MAX_QUEUED {
             return Err(ConfigError::MaxQueued(max_queued));
         }
@@ -351,11 +351,17 @@ mod tests {
     fn the_queue_and_the_times_of_a_drain_and_of_slow_readers_can_be_set() {
         let args = ServeArgs::default();
         let plain = config("max-execs = 3", &args, 5).unwrap();
-        assert_eq!((plain.max_queued, plain.drain_timeout), (12, Duration::ZERO));
+        assert_eq!(
+            (plain.max_queued, plain.drain_timeout),
+            (12, Duration::ZERO)
+        );
         assert_eq!(plain.tuning, Tuning::default());
         let text = "max-queued = 0\ndrain-timeout = '30s'\nslow-reader-timeout = '5s'";
         let set = config(text, &args, 5).unwrap();
-        assert_eq!((set.max_queued, set.drain_timeout), (0, Duration::from_secs(30)));
+        assert_eq!(
+            (set.max_queued, set.drain_timeout),
+            (0, Duration::from_secs(30))
+        );
         assert_eq!(set.tuning.stall, Duration::from_secs(5));
     }
 

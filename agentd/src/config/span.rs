@@ -17,7 +17,11 @@ impl Span {
         units.iter().find_map(|(unit, factor)| {
             let number = text.strip_suffix(unit)?;
             let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            let millis = number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(*factor)?;
+            let millis = number
+                .parse::<u64>()
+                .ok()
+                .filter(|_| digits)?
+                .checked_mul(*factor)?;
             let span = Duration::from_millis(millis);
             (span <= LONGEST).then_some(Self(span))
         })
@@ -43,10 +47,31 @@ mod tests {
 
     #[test]
     fn a_number_and_a_unit_make_a_duration_and_nothing_else_does() {
-        for (text, millis) in [("0s", 0), ("250ms", 250), ("30s", 30_000), ("2m", 120_000), ("1h", 3_600_000)] {
-            assert_eq!(Span::parse(text), Some(Span(Duration::from_millis(millis))), "{text}");
+        for (text, millis) in [
+            ("0s", 0),
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(
+                Span::parse(text),
+                Some(Span(Duration::from_millis(millis))),
+                "{text}"
+            );
         }
-        for text in ["", "s", "30", "-1s", "+1s", "1.5s", "1 s", "25h", "99999999999999999999s", "1d"] {
+        for text in [
+            "",
+            "s",
+            "30",
+            "-1s",
+            "+1s",
+            "1.5s",
+            "1 s",
+            "25h",
+            "99999999999999999999s",
+            "1d",
+        ] {
             assert_eq!(Span::parse(text), None, "{text}");
         }
     }

@@ -205,7 +205,10 @@ impl State {
             of_user.map_or(0, |(_, tickets)| tickets.len())
         };
         let mine = count(uid);
-        let most = self.turns.iter_mut().max_by_key(|(_, tickets)| tickets.len());
+        let most = self
+            .turns
+            .iter_mut()
+            .max_by_key(|(_, tickets)| tickets.len());
         match most {
             Some((_, tickets)) if tickets.len() > mine.saturating_add(1) => {
                 // Its newest: that one has waited least.

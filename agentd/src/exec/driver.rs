@@ -222,7 +222,16 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
             ..
         } => {
             Stats::add(&job.stats.started, 1);
-            let running = Running::new(job, ends, Beginning { events, fds, limits, output_file });
+            let running = Running::new(
+                job,
+                ends,
+                Beginning {
+                    events,
+                    fds,
+                    limits,
+                    output_file,
+                },
+            );
             // ORDER: last, so that whoever sees it running finds its input.
             job.exec.record_start(StartReport {
                 jail: *report,

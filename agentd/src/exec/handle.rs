@@ -17,8 +17,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tonic::codegen::Bytes;
 
 use super::{
-    Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, Stdin, StartReport,
-    Stats, Tuning,
+    Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, StartReport, Stats, Stdin, Tuning,
     kept::KeptFile,
     lifecycle::Stop,
     log::{Cursor, Found, Front, Log, ReaderId},

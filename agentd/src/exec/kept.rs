@@ -126,7 +126,9 @@ impl Keeper {
         while let Some(cursor) = &mut self.cursor {
             match log.read(cursor) {
                 Found::Event(event) => self.take(event),
-                Found::Gap(..) => self.fail("some of it was dropped before it was taken".to_owned()),
+                Found::Gap(..) => {
+                    self.fail("some of it was dropped before it was taken".to_owned());
+                }
                 Found::Pending | Found::End => break,
             }
         }
@@ -192,7 +194,9 @@ impl Keeper {
         self.broken.get_or_insert(why);
         self.queue.clear();
         self.queued = 0;
-        self.kept.promised.store(self.kept.bytes(), Ordering::Release);
+        self.kept
+            .promised
+            .store(self.kept.bytes(), Ordering::Release);
     }
 
     /// Everything is in the record, which has `total` bytes: writes the rest. `None` when the record

@@ -95,6 +95,7 @@ enum Phase {
 
 /// The machine.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 pub(super) struct Lifecycle {
     phase: Phase,
     settings: Settings,
@@ -192,11 +193,19 @@ impl Lifecycle {
                 grace_ms: Some(0),
             });
         }
-        if let Phase::Flushing { until, bytes: flushed } = &mut self.phase {
+        if let Phase::Flushing {
+            until,
+            bytes: flushed,
+        } = &mut self.phase
+        {
             *flushed = flushed.saturating_add(bytes);
             // Only a process that outlived the end of everything prints more than the pipes held.
             let endless = *flushed > HELD_BYTES && now >= *until;
-            return if endless { self.complete() } else { Effect::None };
+            return if endless {
+                self.complete()
+            } else {
+                Effect::None
+            };
         }
         // A process left behind that never stops printing must not hold the drain open.
         self.on_tick(now)

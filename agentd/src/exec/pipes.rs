@@ -323,7 +323,10 @@ mod tests {
         drop(writer);
         assert_eq!(pipe.read().await, Took::End);
         assert!(!pipe.is_open());
-        assert_eq!((pipe.read_now(), pipe.read_more()), (Took::Nothing, Took::Nothing));
+        assert_eq!(
+            (pipe.read_now(), pipe.read_more()),
+            (Took::Nothing, Took::Nothing)
+        );
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 //! A reader of an execution: a cursor that waits. It can be as slow as it likes; it holds up nobody.
 
-use std::{sync::Arc, time::{Duration, SystemTime}};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio::sync::watch;
 

@@ -24,7 +24,6 @@ use super::{
 /// Requests that may wait for each command that may run, unless configured.
 const QUEUED_PER_RUNNING: usize = 4;
 
-
 /// Finished executions kept, in number: enough for every call of a long agent turn.
 const KEPT: usize = 256;
 

@@ -116,7 +116,11 @@ impl Stdin {
     /// Writes what was not accepted before, waiting up to `patience` for a reader that is slow. Running
     /// out of patience is no error; the answer says how far it came. Neither is a command that has closed
     /// its input. Dropping the future keeps what was written.
-    pub async fn write(&self, input: Input<'_>, patience: Duration) -> Result<Accepted, StdinError> {
+    pub async fn write(
+        &self,
+        input: Input<'_>,
+        patience: Duration,
+    ) -> Result<Accepted, StdinError> {
         let mut enough = std::pin::pin!(tokio::time::sleep(patience));
         loop {
             let over = self.over.notified();

@@ -47,7 +47,10 @@ impl Terminal {
     /// Waits until something may be written.
     pub(super) async fn writable(&self) -> io::Result<()> {
         // Kept as it is: a write that would block clears it.
-        self.0.writable().await.map(|mut ready| ready.retain_ready())
+        self.0
+            .writable()
+            .await
+            .map(|mut ready| ready.retain_ready())
     }
 
     /// Writes what fits now.

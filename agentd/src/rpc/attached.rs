@@ -103,7 +103,13 @@ fn checked_signal(ask: &pb::SignalRequest) -> Result<(i32, SignalScope), Problem
     }
     let known: Vec<_> = SIGNALS
         .iter()
-        .map(|signal| format!("{} {}", signal.as_str().trim_start_matches("SIG"), *signal as i32))
+        .map(|signal| {
+            format!(
+                "{} {}",
+                signal.as_str().trim_start_matches("SIG"),
+                *signal as i32
+            )
+        })
         .collect();
     Err(Problem::invalid(format!(
         "signal {} cannot be sent; use one of {}",

@@ -43,7 +43,7 @@ impl Problem {
         }
     }
 
-    fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+    fn with(mut self, key: &'static str, value: &impl ToString) -> Self {
         self.metadata.push((key, value.to_string()));
         self
     }
@@ -91,7 +91,7 @@ impl Problem {
             "execution '{id}' belongs to an earlier run of the daemon; it ended with that daemon, and \
              its result is lost"
         );
-        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", boot_id)
+        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", &boot_id)
     }
 
     /// The command has ended.
@@ -122,7 +122,7 @@ impl Problem {
             "this stream was dropped because its reader took nothing for too long; attach again \
              after the last event that arrived",
         )
-        .with("last_seq", last_seq)
+        .with("last_seq", &last_seq)
     }
 
     /// No such tool.
@@ -181,9 +181,7 @@ impl From<AdmitError> for Problem {
     fn from(error: AdmitError) -> Self {
         let message = error.to_string();
         match error {
-            AdmitError::Conflict(_) => {
-                Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message)
-            }
+            AdmitError::Conflict(_) => Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message),
             AdmitError::Full(_) => full(message),
             AdmitError::Draining => draining(message),
         }
@@ -220,9 +218,8 @@ impl From<StdinError> for Problem {
     fn from(error: StdinError) -> Self {
         let message = error.to_string();
         match error {
-            StdinError::Hole { expected } => {
-                Self::new(Code::OutOfRange, "STDIN_OFFSET", message).with("expected_offset", expected)
-            }
+            StdinError::Hole { expected } => Self::new(Code::OutOfRange, "STDIN_OFFSET", message)
+                .with("expected_offset", &expected),
             StdinError::Closed => Self::new(Code::FailedPrecondition, "STDIN_CLOSED", message),
             StdinError::Ended => Self::new(Code::FailedPrecondition, "EXEC_ENDED", message),
         }

@@ -40,7 +40,8 @@ impl<T> Stream for Responses<T> {
                 self.over = true;
                 Poll::Ready(self.last.get().map(|last| Err(last.clone().into())))
             }
-            other => other,
+            Poll::Ready(item) => Poll::Ready(item),
+            Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -117,7 +118,10 @@ enum Taken {
 
 async fn send<T>(sender: &mpsc::Sender<Result<T, Status>>, message: T, exec: &Exec) -> Taken {
     let stall = exec.tuning().stall;
-    if tokio::time::timeout(stall, sender.send(Ok(message))).await.is_ok() {
+    if tokio::time::timeout(stall, sender.send(Ok(message)))
+        .await
+        .is_ok()
+    {
         return Taken::Yes;
     }
     tracing::info!(exec = %exec.id(), "dropped a reader that took nothing for too long");

@@ -99,7 +99,10 @@ fn play(side: &Side, request: Request, fds: Vec<OwnedFd>) {
 }
 
 fn daemon(operators: Vec<u32>) -> Arc<Daemon> {
-    daemon_of(Executor::new(Registry::new(8, "boot"), launcher(play)), operators)
+    daemon_of(
+        Executor::new(Registry::new(8, "boot"), launcher(play)),
+        operators,
+    )
 }
 
 fn daemon_of(executor: Executor, operators: Vec<u32>) -> Arc<Daemon> {

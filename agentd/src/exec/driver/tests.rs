@@ -1,5 +1,11 @@
 //! The driver against a launcher that a thread plays: output, its end, sessions, terminals, the queue.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::wildcard_enum_match_arm,
+    reason = "an overflow fails the test, and what is not expected is one case"
+)]
+
 use std::{
     fs::File,
     io::Write,
@@ -35,7 +41,10 @@ impl Spawned {
 
     fn leader_exits(&self) {
         let status = LeaderStatus::Exited(0);
-        self.side.send(&Event::LeaderExited { exec: self.exec, status });
+        self.side.send(&Event::LeaderExited {
+            exec: self.exec,
+            status,
+        });
     }
 }
 
@@ -53,7 +62,13 @@ fn ended(exec: ExecKey, cause: Cause) -> Event {
 }
 
 /// An executor whose commands the test plays; requests beside Spawn come through the second receiver.
-fn stage(registry: Registry) -> (Executor, std_mpsc::Receiver<Spawned>, std_mpsc::Receiver<Request>) {
+fn stage(
+    registry: Registry,
+) -> (
+    Executor,
+    std_mpsc::Receiver<Spawned>,
+    std_mpsc::Receiver<Request>,
+) {
     let (spawns, spawned) = std_mpsc::channel();
     let (requests, requested) = std_mpsc::channel();
     let link = launcher(move |side, request, fds| match request {
@@ -62,11 +77,18 @@ fn stage(registry: Registry) -> (Executor, std_mpsc::Receiver<Spawned>, std_mpsc
             if invocation.terminal.is_none() && invocation.in_session.is_none() {
                 side.send(&started(exec));
             }
-            drop(spawns.send(Spawned { side: side.clone(), exec, fds }));
+            drop(spawns.send(Spawned {
+                side: side.clone(),
+                exec,
+                fds,
+            }));
         }
         Request::Finish { exec } => side.send(&ended(exec, Cause::Leader)),
         Request::Stop { exec, reason, .. } => side.send(&ended(exec, Cause::Stopped(reason))),
-        Request::Explain { id, .. } => side.send(&Event::Explained { id, result: Ok(Vec::new()) }),
+        Request::Explain { id, .. } => side.send(&Event::Explained {
+            id,
+            result: Ok(Vec::new()),
+        }),
         other => drop(requests.send(other)),
     });
     (Executor::new(registry, link), spawned, requested)
@@ -112,7 +134,9 @@ async fn a_reader_that_keeps_up_loses_nothing_of_a_flood() {
     let mut out = command.file(0);
     command.fds.clear();
     let printing = std::thread::spawn(move || {
-        let block: Vec<u8> = (0..1_000_003_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        let block: Vec<u8> = (0..1_000_003_u32)
+            .map(|i| u8::try_from(i % 251).unwrap())
+            .collect();
         for _ in 0..20 {
             out.write_all(&block).unwrap();
         }
@@ -209,16 +233,37 @@ async fn input_signals_and_sizes_reach_a_command() {
     let (exec, _) = executor.submit(spec).unwrap();
     let mut command = next(&spawned).await;
     exec.started().await.unwrap();
-    let input = StdinInput { offset: 0, data: b"hello", eof: true };
-    let accepted = exec.stdin().unwrap().write(input, Duration::from_secs(5)).await;
-    assert_eq!(accepted, Ok(Accepted { offset: 5, closed: true }));
+    let input = StdinInput {
+        offset: 0,
+        data: b"hello",
+        eof: true,
+    };
+    let accepted = exec
+        .stdin()
+        .unwrap()
+        .write(input, Duration::from_secs(5))
+        .await;
+    assert_eq!(
+        accepted,
+        Ok(Accepted {
+            offset: 5,
+            closed: true
+        })
+    );
     let text = std::io::read_to_string(command.file(3)).unwrap();
     assert_eq!(text, "hello");
     exec.request_signal(2, SignalScope::Group);
     let key = command.exec;
-    let expected = Request::Signal { exec: key, signal: 2, scope: SignalScope::Group };
+    let expected = Request::Signal {
+        exec: key,
+        signal: 2,
+        scope: SignalScope::Group,
+    };
     assert_eq!(next(&requested).await, expected);
-    let size = TerminalSize { columns: 100, rows: 30 };
+    let size = TerminalSize {
+        columns: 100,
+        rows: 30,
+    };
     exec.request_resize(size);
     assert_eq!(next(&requested).await, Request::Resize { exec: key, size });
     command.fds.clear();
@@ -232,25 +277,48 @@ async fn input_signals_and_sizes_reach_a_command() {
 async fn a_terminal_is_one_stream_both_ways() {
     let (executor, spawned, _) = stage(registry(1));
     let mut spec = script_spec("a", "vi");
-    spec.invocation.terminal = Some(TerminalSize { columns: 80, rows: 24 });
+    spec.invocation.terminal = Some(TerminalSize {
+        columns: 80,
+        rows: 24,
+    });
     let (exec, _) = executor.submit(spec).unwrap();
     let reader = Reader::new(&exec, 0);
     let command = next(&spawned).await;
     let pty = nix::pty::openpty(None, None).unwrap();
-    command.side.send_with(&started(command.exec), &[pty.master]);
+    command
+        .side
+        .send_with(&started(command.exec), &[pty.master]);
     exec.started().await.unwrap();
     let mut slave = File::from(pty.slave);
     slave.write_all(b"> ").unwrap();
-    let input = StdinInput { offset: 0, data: b"typed\n", eof: false };
-    let accepted = exec.stdin().unwrap().write(input, Duration::from_secs(5)).await;
-    assert_eq!(accepted, Ok(Accepted { offset: 6, closed: false }));
+    let input = StdinInput {
+        offset: 0,
+        data: b"typed\n",
+        eof: false,
+    };
+    let accepted = exec
+        .stdin()
+        .unwrap()
+        .write(input, Duration::from_secs(5))
+        .await;
+    assert_eq!(
+        accepted,
+        Ok(Accepted {
+            offset: 6,
+            closed: false
+        })
+    );
     let mut line = [0; 64];
     let length = std::io::Read::read(&mut slave, &mut line).unwrap();
     assert_eq!(&line[..length], b"typed\n");
     drop(slave);
     command.leader_exits();
     let (bytes, _) = read_all(reader).await;
-    assert_eq!(String::from_utf8(bytes).unwrap(), "> typed\r\n", "with its echo");
+    assert_eq!(
+        String::from_utf8(bytes).unwrap(),
+        "> typed\r\n",
+        "with its echo"
+    );
     let result = exec.result().unwrap();
     assert!(result.output_complete);
     assert_eq!((result.stdout_bytes, result.stderr_bytes), (0, 0));
@@ -271,7 +339,7 @@ impl SessionHook for Told {
         }
     }
 
-    fn session_id(&self) -> &str {
+    fn session_id(&self) -> &'static str {
         "s"
     }
 }
@@ -291,7 +359,14 @@ fn in_session(hook: &Arc<Told>) -> ExecSpec {
 /// Started with an output file.
 fn started_with_file(exec: ExecKey) -> Event {
     match started(exec) {
-        Event::Started { exec, report, limits, cwd, notes, .. } => Event::Started {
+        Event::Started {
+            exec,
+            report,
+            limits,
+            cwd,
+            notes,
+            ..
+        } => Event::Started {
             exec,
             report,
             limits,
@@ -314,7 +389,9 @@ async fn a_session_hears_of_the_end_once_before_anybody_sees_it() {
     let (exec, _) = executor.submit(in_session(&hook)).unwrap();
     assert_eq!(exec.session_id(), Some("s"));
     let mut command = next(&spawned).await;
-    command.side.send_with(&started_with_file(command.exec), &[memory_file()]);
+    command
+        .side
+        .send_with(&started_with_file(command.exec), &[memory_file()]);
     let mut state = command.file(3);
     command.fds.clear();
     // More than a pipe holds: it is read while the command runs.
@@ -339,7 +416,9 @@ async fn a_session_also_hears_of_a_command_whose_launcher_died() {
     let (executor, spawned, _) = stage(registry(1));
     let (exec, _) = executor.submit(in_session(&hook)).unwrap();
     let command = next(&spawned).await;
-    command.side.send_with(&started_with_file(command.exec), &[memory_file()]);
+    command
+        .side
+        .send_with(&started_with_file(command.exec), &[memory_file()]);
     exec.started().await.unwrap();
     command.side.die();
     // The thread that plays it notices with the next request.
@@ -359,10 +438,14 @@ async fn output_that_does_not_fit_is_kept_in_the_file_and_read_from_there() {
     spec.output_file_bytes = 5_000_000;
     let (exec, _) = executor.submit(spec).unwrap();
     let mut command = next(&spawned).await;
-    command.side.send_with(&started_with_file(command.exec), &[memory_file()]);
+    command
+        .side
+        .send_with(&started_with_file(command.exec), &[memory_file()]);
     let mut out = command.file(0);
     command.fds.clear();
-    let all: Vec<u8> = (0..6_000_000_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
+    let all: Vec<u8> = (0..6_000_000_u32)
+        .map(|i| u8::try_from(i % 253).unwrap())
+        .collect();
     let printed = all.clone();
     let printing = std::thread::spawn(move || {
         out.write_all(&printed).unwrap();
@@ -372,7 +455,9 @@ async fn output_that_does_not_fit_is_kept_in_the_file_and_read_from_there() {
     let (mut read, mut holes) = (Vec::new(), 0);
     loop {
         let offset = read.len() as u64 + holes;
-        let piece = exec.read_output(offset, 100_000, Duration::from_secs(20)).await;
+        let piece = exec
+            .read_output(offset, 100_000, Duration::from_secs(20))
+            .await;
         holes += piece.offset - offset;
         if piece.data.is_empty() {
             assert!(piece.ended);
@@ -390,7 +475,11 @@ async fn output_that_does_not_fit_is_kept_in_the_file_and_read_from_there() {
     let again = exec.read_output(0, 4, Duration::ZERO).await;
     assert_eq!((&again.data[..], again.written), (&all[..4], 6_000_000));
     let last = exec.read_output(5_999_990, 100, Duration::ZERO).await;
-    assert_eq!(last.data, all[5_999_990..], "the end is still in the record");
+    assert_eq!(
+        last.data,
+        all[5_999_990..],
+        "the end is still in the record"
+    );
 }
 
 fn patient(id: &str, patience: Duration) -> ExecSpec {
@@ -412,7 +501,9 @@ async fn beyond_the_most_that_run_the_next_one_waits_for_its_turn() {
     let (second, _) = executor.submit(patient("b", LONG)).unwrap();
     let reader = Reader::new(&second, 0);
     assert_eq!(executor.registry().queued(), 1);
-    let (short, _) = executor.submit(patient("c", Duration::from_millis(20))).unwrap();
+    let (short, _) = executor
+        .submit(patient("c", Duration::from_millis(20)))
+        .unwrap();
     let late = executor.started(&short).await.unwrap_err();
     assert_eq!(late, NotStarted::Full(1));
     assert!(executor.registry().get(second.owner(), "c").is_none());
@@ -424,7 +515,10 @@ async fn beyond_the_most_that_run_the_next_one_waits_for_its_turn() {
     command.fds.clear();
     command.leader_exits();
     assert_eq!(read_all(reader).await, (b"my turn".to_vec(), 0));
-    assert_eq!((executor.registry().running(), executor.registry().queued()), (0, 0));
+    assert_eq!(
+        (executor.registry().running(), executor.registry().queued()),
+        (0, 0)
+    );
 }
 
 #[tokio::test]
@@ -436,7 +530,10 @@ async fn what_waits_can_be_ended_drained_and_abandoned() {
     ended.request_stop(StopReason::Cancelled, None);
     ended.ended().await;
     let result = ended.result().unwrap();
-    assert_eq!((result.reason, result.started_at), (ExitReason::Cancelled, None));
+    assert_eq!(
+        (result.reason, result.started_at),
+        (ExitReason::Cancelled, None)
+    );
 
     let mut spec = patient("c", LONG);
     spec.disconnect = Disconnect::Grace(Duration::ZERO);

@@ -232,7 +232,7 @@ fn what_the_pipes_hold_is_read_however_late_and_an_endless_writer_is_not_waited_
         bytes += 65_536;
         match scene.at(3000, Input::Output(65_536)) {
             Effect::None => assert!(bytes <= HELD_BYTES),
-            effect => break effect,
+            effect @ (Effect::Finish | Effect::Stop(_) | Effect::Complete { .. }) => break effect,
         }
     };
     assert_eq!(effect, complete(false));
@@ -257,14 +257,14 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     ];
     let idle = prop::option::of((1..2000_u64).prop_map(Duration::from_millis));
     let limit = prop::option::of(0..500_000_u64);
-    (disconnect, idle, limit, 1..3_u8).prop_map(|(disconnect, idle_timeout, output_limit, streams)| {
-        Settings {
+    (disconnect, idle, limit, 1..3_u8).prop_map(
+        |(disconnect, idle_timeout, output_limit, streams)| Settings {
             idle_timeout,
             output_limit,
             disconnect,
             streams,
-        }
-    })
+        },
+    )
 }
 
 /// What a history has brought about so far.
@@ -281,7 +281,14 @@ impl Tally {
     fn take(&mut self, clock: u64, (input, effect): (Input, Effect)) {
         assert_eq!(
             (self.completions, effect),
-            (self.completions, if self.completions > 0 { Effect::None } else { effect }),
+            (
+                self.completions,
+                if self.completions > 0 {
+                    Effect::None
+                } else {
+                    effect
+                }
+            ),
             "nothing happens after the end"
         );
         self.ended |= input == Input::Ended;
@@ -319,9 +326,8 @@ proptest! {
             clock += pause;
             // A stream ends once, and then nothing comes out of it.
             match input {
-                Input::EndOfFile if open == 0 => continue,
+                Input::EndOfFile | Input::Output(_) if open == 0 => continue,
                 Input::EndOfFile => open -= 1,
-                Input::Output(_) if open == 0 => continue,
                 Input::Output(_) | Input::LeaderExited | Input::Ended | Input::Stop(_)
                 | Input::Readers(_) | Input::Tick => {}
             }

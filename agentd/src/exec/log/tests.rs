@@ -185,8 +185,12 @@ proptest! {
 }
 
 fn report() -> StartReport {
-    let agentd_sandbox::monitor::Event::Started { report, limits, cwd, .. } =
-        crate::launcher_link::fake::started(agentd_sandbox::monitor::ExecKey(1))
+    let agentd_sandbox::monitor::Event::Started {
+        report,
+        limits,
+        cwd,
+        ..
+    } = crate::launcher_link::fake::started(agentd_sandbox::monitor::ExecKey(1))
     else {
         panic!("not a start")
     };
@@ -238,7 +242,12 @@ impl Model {
             match log.read(&mut cursor) {
                 Found::Event(event) => {
                     prop_assert_eq!(event.seq, seen + 1, "no hole, nothing twice");
-                    if let EventBody::Output { stream, offset, data } = event.body {
+                    if let EventBody::Output {
+                        stream,
+                        offset,
+                        data,
+                    } = event.body
+                    {
                         prop_assert_eq!(offset, self.at(seen).of(stream));
                         let length = data.len();
                         prop_assert_eq!(data, chunk(stream, offset, length));
@@ -278,7 +287,11 @@ fn after_a_number_long_gone_the_gap_begins_early_and_is_exact() {
     }
     assert!(log.memory() <= MOST_MEMORY);
     let first_kept = log.main.first_from(0).unwrap().seq;
-    for (after, exact) in [(first_kept - 2, true), (first_kept - 2000, true), (77_777, false)] {
+    for (after, exact) in [
+        (first_kept - 2, true),
+        (first_kept - 2000, true),
+        (77_777, false),
+    ] {
         let mut back = log.seek(after);
         let Found::Gap(from, to, lost) = log.read(&mut back) else {
             panic!("no gap after {after}")
@@ -340,7 +353,9 @@ fn unread_output_grows_the_newest_event_and_read_output_does_not() {
             body: EventBody::Output { data, .. },
             ..
         }) => data,
-        other => panic!("{other:?}"),
+        found @ (Found::Event(_) | Found::Gap(..) | Found::Pending | Found::End) => {
+            panic!("{found:?}")
+        }
     };
     assert_eq!(data(log.read(&mut cursor)), "abc");
     log.push(OutputStream::Stdout, BytesMut::from(&b"d"[..]));

@@ -235,17 +235,30 @@ fn input_terminals_and_the_queue_are_translated_and_sizes_checked() {
     };
     let size = |columns, rows| Some(pb::PtySize { columns, rows });
     let plain = io(false, None).unwrap();
-    assert_eq!((plain.invocation.stdin, plain.invocation.terminal), (Stdin::Null, None));
+    assert_eq!(
+        (plain.invocation.stdin, plain.invocation.terminal),
+        (Stdin::Null, None)
+    );
     assert_eq!(plain.queue_timeout, DEFAULT_QUEUE_TIMEOUT);
     assert_eq!(io(true, None).unwrap().invocation.stdin, Stdin::Pipe);
     for (columns, rows) in [(1, 1), (80, 24), (4096, 4096)] {
-        let terminal = io(false, size(columns.into(), rows.into())).unwrap().invocation.terminal;
+        let terminal = io(false, size(columns.into(), rows.into()))
+            .unwrap()
+            .invocation
+            .terminal;
         assert_eq!(terminal, Some(TerminalSize { columns, rows }));
     }
     for (columns, rows) in [(0, 24), (80, 0), (4097, 1), (1, u32::MAX), (65_616, 24)] {
         let problem = io(false, size(columns, rows)).unwrap_err();
-        assert_eq!(problem.kind(), (tonic::Code::InvalidArgument, "INVALID_REQUEST"));
-        assert!(problem.message().contains("1 to 4096"), "{}", problem.message());
+        assert_eq!(
+            problem.kind(),
+            (tonic::Code::InvalidArgument, "INVALID_REQUEST")
+        );
+        assert!(
+            problem.message().contains("1 to 4096"),
+            "{}",
+            problem.message()
+        );
     }
     for (seconds, expected) in [(0, 0), (5, 5), (86_400, 600)] {
         let wait = prost_types::Duration { seconds, nanos: 0 };

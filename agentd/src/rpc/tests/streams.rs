@@ -1,13 +1,7 @@
 //! Streams and calls under adverse conditions: readers that stall, calls that are cancelled, a daemon
 //! that is busy.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    os::fd::OwnedFd,
-    sync::Mutex,
-    time::Duration,
-};
+use std::{collections::BTreeMap, future::Future, os::fd::OwnedFd, sync::Mutex, time::Duration};
 
 use agentd_proto::v1::exec_service_server::ExecService;
 use agentd_sandbox::policy::{Caller, Stdin};
@@ -72,7 +66,11 @@ async fn a_client_that_takes_nothing_loses_its_stream_and_nobody_else_does() {
     };
     let (daemon, commands) = stage(Registry::new(4, "boot").with_tuning(tuning));
     let execs = Execs(Arc::clone(&daemon));
-    let mut stalled = execs.run(call(run("a", "/w/sub"))).await.unwrap().into_inner();
+    let mut stalled = execs
+        .run(call(run("a", "/w/sub")))
+        .await
+        .unwrap()
+        .into_inner();
     let attach = pb::AttachRequest {
         exec_id: "a".to_owned(),
         after_seq: 0,
@@ -112,16 +110,19 @@ async fn a_client_that_takes_nothing_loses_its_stream_and_nobody_else_does() {
     assert!(details(&error).contains("SLOW_CONSUMER") && details(&error).contains("last_seq"));
     assert!(events <= 5, "what is buffered for it is bounded: {events}");
     assert!(stalled.next().await.is_none());
-    assert_eq!(daemon.executor.registry().running(), 1, "its command goes on");
+    assert_eq!(
+        daemon.executor.registry().running(),
+        1,
+        "its command goes on"
+    );
 }
 
 /// Polls a future that many times, then drops it.
 async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     for _ in 0..times {
-        let poll = std::future::poll_fn(|context| {
-            std::task::Poll::Ready(future.as_mut().poll(context))
-        });
+        let poll =
+            std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context)));
         if let std::task::Poll::Ready(output) = poll.await {
             return Some(output);
         }
@@ -135,7 +136,11 @@ async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
 async fn calls_cancelled_at_any_point_leave_one_execution_each_and_no_task() {
     let (daemon, commands) = stage(Registry::new(256, "boot"));
     let execs = Execs(Arc::clone(&daemon));
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
     let baseline = tasks();
     let mut started = 0;
     for polls in 0..25 {
@@ -177,7 +182,11 @@ async fn calls_cancelled_at_any_point_leave_one_execution_each_and_no_task() {
             drop(execs.delete(call(delete)).await);
         }
     }
-    assert_eq!(commands.lock().unwrap().len(), started, "one command per id");
+    assert_eq!(
+        commands.lock().unwrap().len(),
+        started,
+        "one command per id"
+    );
     assert_eq!(daemon.executor.registry().list(ME).len(), 0);
     for _ in 0..1000 {
         if tasks() <= baseline {
@@ -189,6 +198,7 @@ async fn calls_cancelled_at_any_point_leave_one_execution_each_and_no_task() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn input_is_refused_where_there_is_none_and_acknowledged_by_offset_where_there_is() {
     let (daemon, commands) = stage(Registry::new(8, "boot"));
     let execs = Execs(daemon);
@@ -204,12 +214,18 @@ async fn input_is_refused_where_there_is_none_and_acknowledged_by_offset_where_t
         spec: Some(spec("plain", "/w/sub")),
     };
     execs.start(call(plain)).await.unwrap();
-    let status = execs.write_stdin(write("plain", 0, b"x", false)).await.unwrap_err();
+    let status = execs
+        .write_stdin(write("plain", 0, b"x", false))
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(details(&status).contains("NO_STDIN"));
     let resize = pb::ResizePtyRequest {
         exec_id: "plain".to_owned(),
-        size: Some(pb::PtySize { columns: 80, rows: 24 }),
+        size: Some(pb::PtySize {
+            columns: 80,
+            rows: 24,
+        }),
     };
     let status = execs.resize_pty(call(resize)).await.unwrap_err();
     assert!(details(&status).contains("NO_TERMINAL"));
@@ -224,21 +240,44 @@ async fn input_is_refused_where_there_is_none_and_acknowledged_by_offset_where_t
     };
     execs.start(call(start)).await.unwrap();
     let fds = descriptors(&commands, 2).await;
-    assert_eq!(fds.len(), 4, "stdout, stderr, script, stdin: {:?}", Stdin::Pipe);
-    let answer = execs.write_stdin(write("cat", 0, b"abc", false)).await.unwrap();
+    assert_eq!(
+        fds.len(),
+        4,
+        "stdout, stderr, script, stdin: {:?}",
+        Stdin::Pipe
+    );
+    let answer = execs
+        .write_stdin(write("cat", 0, b"abc", false))
+        .await
+        .unwrap();
     assert_eq!(answer.into_inner().accepted_offset, 3);
-    let hole = execs.write_stdin(write("cat", 7, b"x", false)).await.unwrap_err();
+    let hole = execs
+        .write_stdin(write("cat", 7, b"x", false))
+        .await
+        .unwrap_err();
     assert_eq!(hole.code(), Code::OutOfRange);
     assert!(details(&hole).contains("expected_offset"));
     let large = vec![0; 64 * 1024 + 1];
-    let status = execs.write_stdin(write("cat", 3, &large, false)).await.unwrap_err();
+    let status = execs
+        .write_stdin(write("cat", 3, &large, false))
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
-    let answer = execs.write_stdin(write("cat", 2, b"cd", true)).await.unwrap();
+    let answer = execs
+        .write_stdin(write("cat", 2, b"cd", true))
+        .await
+        .unwrap();
     assert!(answer.into_inner().closed);
-    let status = execs.write_stdin(write("cat", 4, b"e", false)).await.unwrap_err();
+    let status = execs
+        .write_stdin(write("cat", 4, b"e", false))
+        .await
+        .unwrap_err();
     assert!(details(&status).contains("STDIN_CLOSED"));
     let mut text = [0; 16];
-    let length = std::io::Read::read(&mut std::fs::File::from(fds.into_iter().nth(3).unwrap()), &mut text);
+    let length = std::io::Read::read(
+        &mut std::fs::File::from(fds.into_iter().nth(3).unwrap()),
+        &mut text,
+    );
     assert_eq!(&text[..length.unwrap()], b"abcd");
 
     let terminate = pb::TerminateRequest {
@@ -246,14 +285,24 @@ async fn input_is_refused_where_there_is_none_and_acknowledged_by_offset_where_t
         grace: None,
     };
     execs.terminate(call(terminate)).await.unwrap();
-    let status = execs.write_stdin(write("cat", 4, b"", true)).await.unwrap_err();
+    let status = execs
+        .write_stdin(write("cat", 4, b"", true))
+        .await
+        .unwrap_err();
     assert!(details(&status).contains("EXEC_ENDED"));
     let signal = pb::SignalRequest {
         exec_id: "cat".to_owned(),
         signal: 15,
         scope: pb::SignalScope::Tree.into(),
     };
-    assert!(!execs.signal(call(signal)).await.unwrap().into_inner().delivered);
+    assert!(
+        !execs
+            .signal(call(signal))
+            .await
+            .unwrap()
+            .into_inner()
+            .delivered
+    );
 }
 
 #[tokio::test]
@@ -302,7 +351,14 @@ async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
         state: pb::ExecState::Queued.into(),
         ..pb::ListExecsRequest::default()
     };
-    while execs.list(call(list.clone())).await.unwrap().into_inner().execs.is_empty() {
+    while execs
+        .list(call(list.clone()))
+        .await
+        .unwrap()
+        .into_inner()
+        .execs
+        .is_empty()
+    {
         tokio::task::yield_now().await;
     }
     assert_eq!(daemon.executor.registry().queued(), 1);
@@ -329,7 +385,7 @@ fn health_is_answered_while_commands_print_at_full_speed() {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let link = launcher(flood);
+            let link = launcher(|side, request, fds| flood(side, &request, fds));
             let daemon = daemon_of(Executor::new(Registry::new(8, "boot"), link), vec![]);
             let router = router(&daemon).unwrap();
             let incoming = tokio_stream::wrappers::ReceiverStream::new(incoming);
@@ -347,7 +403,11 @@ fn health_is_answered_while_commands_print_at_full_speed() {
             tokio::spawn(async move {
                 let id = format!("flood{number}");
                 let mut stream = client.run(run(&id, "/w/sub")).await.unwrap().into_inner();
-                while stream.message().await.is_ok_and(|message| message.is_some()) {}
+                while stream
+                    .message()
+                    .await
+                    .is_ok_and(|message| message.is_some())
+                {}
             });
         }
         ask_health(dial(&connections).await).await
@@ -358,8 +418,8 @@ fn health_is_answered_while_commands_print_at_full_speed() {
 }
 
 /// Commands that print until nobody listens.
-fn flood(side: &Side, request: Request, fds: Vec<OwnedFd>) {
-    if let Request::Spawn { exec, .. } = &request {
+fn flood(side: &Side, request: &Request, fds: Vec<OwnedFd>) {
+    if let Request::Spawn { exec, .. } = request {
         side.send(&started(*exec));
         std::thread::spawn(move || {
             let mut out = std::fs::File::from(fds.into_iter().next().unwrap());
@@ -376,7 +436,10 @@ async fn dial(connections: &tokio::sync::mpsc::Sender<std::io::Result<Connection
     // Watched by this runtime, which only costs a hop: the daemon's own work is on its thread.
     let slot = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     let theirs = tokio::net::UnixStream::from_std(theirs).unwrap();
-    connections.send(Connection::accept(theirs, slot)).await.unwrap();
+    connections
+        .send(Connection::accept(theirs, slot))
+        .await
+        .unwrap();
     let ours = tokio::net::UnixStream::from_std(ours).unwrap();
     let mut ours = Some(TokioIo::new(ours));
     Endpoint::from_static("http://agentd.test")
