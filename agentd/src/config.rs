@@ -198,7 +198,7 @@ impl Config {
         }
         let max_queued = raw
             .max_queued
-            .unwrap_or(max_execs.saturating_mul(QUEUED_PER_EXEC));
+            .unwrap_or_else(|| max_execs.saturating_mul(QUEUED_PER_EXEC));
         if max_queued > MAX_MAX_QUEUED {
             return Err(ConfigError::MaxQueued(max_queued));
         }

@@ -127,7 +127,7 @@ impl Keeper {
             match log.read(cursor) {
                 Found::Event(event) => self.take(event),
                 Found::Gap(..) => {
-                    self.fail("some of it was dropped before it was taken".to_owned())
+                    self.fail("some of it was dropped before it was taken".to_owned());
                 }
                 Found::Pending | Found::End => break,
             }

@@ -52,6 +52,14 @@ pub(super) struct Running {
     notes: Vec<String>,
 }
 
+/// How reading went.
+struct Drained {
+    /// All output was read.
+    output_complete: bool,
+    /// Some process still held an output stream open after the drain.
+    pipes_held: bool,
+}
+
 enum Wake {
     Read(OutputStream, Took),
     Launcher(Option<Event>),
@@ -115,7 +123,7 @@ impl Running {
 
     /// Runs to the end, and says how it went.
     pub(super) async fn run(mut self, job: &mut Job) -> ExitResult {
-        let (output_complete, pipes_held) = loop {
+        let drained = loop {
             let effect = match self.wake(job).await {
                 Wake::Read(stream, took) => {
                     let effect = self.took(job, stream, took);
@@ -125,7 +133,12 @@ impl Running {
                     effect
                 }
                 Wake::Launcher(Some(event)) => self.heard(event),
-                Wake::Launcher(None) => break (self.sweep_all(job), false),
+                Wake::Launcher(None) => {
+                    break Drained {
+                        output_complete: self.sweep_all(job),
+                        pipes_held: false,
+                    };
+                }
                 Wake::Client(control) => self.asked(job, control.as_ref()),
                 Wake::ReadOn => {
                     self.held = self.held.filter(|_| job.exec.readers_lag());
@@ -156,13 +169,18 @@ impl Running {
                 Effect::Complete {
                     output_complete,
                     pipes_held,
-                } => break (output_complete, pipes_held),
+                } => {
+                    break Drained {
+                        output_complete,
+                        pipes_held,
+                    };
+                }
             }
         };
-        self.end(job, output_complete, pipes_held).await
+        self.end(job, drained).await
     }
 
-    async fn end(mut self, job: &mut Job, output_complete: bool, pipes_held: bool) -> ExitResult {
+    async fn end(mut self, job: &mut Job, drained: Drained) -> ExitResult {
         // Frees the pipes: from here on nothing of the command is listened to.
         drop((self.main, self.errors));
         let report = self.state.map(StatePipe::finish).unwrap_or_default();
@@ -178,12 +196,12 @@ impl Running {
             }
         }
         let ended = Ended {
-            output_complete,
+            output_complete: drained.output_complete,
             ..self.ended.unwrap_or_else(|| Ended::lost(self.since))
         };
         let mut result = conclude(job, ended).await;
         let session = job.ending.tell_session(&report);
-        result.pipes_held = pipes_held;
+        result.pipes_held = drained.pipes_held;
         result.output_file = output_file;
         result.cwd = session.cwd;
         result.notes.extend(self.notes);

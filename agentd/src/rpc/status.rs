@@ -44,7 +44,7 @@ impl Problem {
         }
     }
 
-    fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+    fn with(mut self, key: &'static str, value: &impl ToString) -> Self {
         self.metadata.push((key, value.to_string()));
         self
     }
@@ -92,7 +92,7 @@ impl Problem {
             "execution '{id}' belongs to an earlier run of the daemon; it ended with that daemon, and \
              its result is lost"
         );
-        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", boot_id)
+        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", &boot_id)
     }
 
     /// The command has ended.
@@ -123,7 +123,7 @@ impl Problem {
             "this stream was dropped because its reader took nothing for too long; attach again \
              after the last event that arrived",
         )
-        .with("last_seq", last_seq)
+        .with("last_seq", &last_seq)
     }
 
     /// No such session of this caller.
@@ -283,7 +283,7 @@ impl From<StdinError> for Problem {
         let message = error.to_string();
         match error {
             StdinError::Hole { expected } => Self::new(Code::OutOfRange, "STDIN_OFFSET", message)
-                .with("expected_offset", expected),
+                .with("expected_offset", &expected),
             StdinError::Closed => Self::new(Code::FailedPrecondition, "STDIN_CLOSED", message),
             StdinError::Ended => Self::new(Code::FailedPrecondition, "EXEC_ENDED", message),
         }

@@ -40,7 +40,8 @@ impl<T> Stream for Responses<T> {
                 self.over = true;
                 Poll::Ready(self.last.get().map(|last| Err(last.clone().into())))
             }
-            other => other,
+            Poll::Ready(item) => Poll::Ready(item),
+            Poll::Pending => Poll::Pending,
         }
     }
 }

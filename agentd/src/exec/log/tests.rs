@@ -353,7 +353,9 @@ fn unread_output_grows_the_newest_event_and_read_output_does_not() {
             body: EventBody::Output { data, .. },
             ..
         }) => data,
-        other => panic!("{other:?}"),
+        found @ (Found::Event(_) | Found::Gap(..) | Found::Pending | Found::End) => {
+            panic!("{found:?}")
+        }
     };
     assert_eq!(data(log.read(&mut cursor)), "abc");
     log.push(OutputStream::Stdout, BytesMut::from(&b"d"[..]));

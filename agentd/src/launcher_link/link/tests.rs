@@ -73,7 +73,7 @@ async fn read_all(mut reader: Reader) -> (Vec<u8>, Vec<u8>, Vec<ExitResult>) {
             EventBody::Output { stream, data, .. } => match stream {
                 crate::exec::OutputStream::Stdout => out.extend_from_slice(&data),
                 crate::exec::OutputStream::Stderr | crate::exec::OutputStream::Terminal => {
-                    err.extend_from_slice(&data)
+                    err.extend_from_slice(&data);
                 }
             },
             EventBody::Exited(end) => ends.push((*end).clone()),
