@@ -1,5 +1,7 @@
 //! Sessions and the tools of a session, over a real connection.
 
+#![expect(clippy::too_many_lines, reason = "tables and one long story")]
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -40,19 +42,20 @@ impl Stage {
 
     /// `serve…` runs until it is stopped; `print WORD COUNT` prints and exits 0; all else exits 0.
     fn play(&self, side: &Side, request: Request, fds: Vec<OwnedFd>) {
-        let Request::Spawn { exec, invocation } = request else {
-            return match request {
-                Request::Finish { exec } => {
-                    side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(0)));
-                }
-                Request::Stop { exec, reason, .. } => {
-                    self.outputs.lock().unwrap().clear();
-                    side.send(&ended(exec, Cause::Stopped(reason), LeaderStatus::Unknown));
-                }
-                other => play(side, other, fds),
-            };
-        };
-        self.spawned.lock().unwrap().push(*invocation);
+        if let Request::Spawn { exec, invocation } = request {
+            self.spawned.lock().unwrap().push(*invocation);
+            self.run(side, exec, fds);
+        } else if let Request::Finish { exec } = request {
+            side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(0)));
+        } else {
+            if let Request::Stop { .. } = request {
+                self.outputs.lock().unwrap().clear();
+            }
+            play(side, request, fds);
+        }
+    }
+
+    fn run(&self, side: &Side, exec: ExecKey, fds: Vec<OwnedFd>) {
         let mut files = fds.into_iter().map(File::from);
         let mut out = files.next().unwrap();
         drop(files.next());
