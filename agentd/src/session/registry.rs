@@ -12,7 +12,6 @@ use agentd_sandbox::{
     policy::{Caller, SessionKey},
 };
 use thiserror::Error;
-use tokio::time::error::Elapsed;
 
 use super::{NotOpened, Phase, Session, SessionId, SessionSpec, base::Base, life};
 use crate::launcher_link::Link;
@@ -129,7 +128,7 @@ impl Registry {
                 let id = session.id().clone();
                 tokio::time::timeout(CLOSE_PATIENCE, gone(&session))
                     .await
-                    .map_err(|_: Elapsed| CreateError::Closing(id))?;
+                    .or(Err(CreateError::Closing(id)))?;
                 self.admit(&spec)?
             }
             admitted @ (Admission::New(_) | Admission::Known(_)) => admitted,

@@ -585,3 +585,21 @@ async fn a_stuck_command_does_not_block_its_session() {
     let session = client.sessions.get(ask).await.unwrap().into_inner().session;
     assert_eq!(session.unwrap().running_execs, 1);
 }
+
+#[tokio::test]
+async fn a_drain_ends_sessions_and_admits_none() {
+    let mut client = Client::new().await;
+    client.create("s").await.unwrap();
+    client.serve("srv").await;
+    let mut admin = AdminServiceClient::new(client.channel.clone());
+    let ask = pb::DrainRequest {
+        deadline: Some(prost_types::Duration::default()),
+    };
+    let drained = admin.drain(ask).await.unwrap().into_inner();
+    assert_eq!((drained.finished, drained.terminated), (0, 1));
+    let stats = admin.get_stats(pb::GetStatsRequest {}).await.unwrap();
+    assert_eq!(stats.into_inner().sessions_active, 0);
+    let refused = client.create("t").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(has_reason(&refused, "DRAINING"), "{refused:?}");
+}
