@@ -46,8 +46,7 @@ impl Tools {
         if input.background && call.session_id.is_empty() {
             return Err(Missing::Told(NO_BACKGROUND.to_owned()));
         }
-        let is_background = input.background;
-        let placed = self.placed(asker, call, input)?;
+        let placed = self.placed(asker, call, &input)?;
         let (exec, _) = self.0.submit(placed)?;
         let reader = Reader::new(&exec, 0);
         self.0
@@ -55,7 +54,7 @@ impl Tools {
             .started(&exec)
             .await
             .map_err(Problem::from)?;
-        if is_background && ran(&exec) {
+        if input.background && ran(&exec) {
             return Ok(answer::at_once(started_in_background(&exec)));
         }
         let encode = |id: &str, item| pb::CallToolResponse {
@@ -77,10 +76,9 @@ impl Tools {
         &self,
         asker: Asker<'_>,
         call: pb::CallToolRequest,
-        input: input::Bash,
+        input: &input::Bash,
     ) -> Result<Placed, Problem> {
-        let has_session = !call.session_id.is_empty();
-        let mut placed = self.0.place(asker, wire_spec(call, &input, has_session))?;
+        let mut placed = self.0.place(asker, wire_spec(call, input))?;
         // The shorter of what the model and what the client ask for.
         let limits = &mut placed.spec.invocation.limits;
         limits.timeout_ms = [limits.timeout_ms, input.timeout_ms]
@@ -116,7 +114,8 @@ impl Tools {
 }
 
 /// A call of `bash` as an execution.
-fn wire_spec(call: pb::CallToolRequest, input: &input::Bash, has_session: bool) -> pb::ExecSpec {
+fn wire_spec(call: pb::CallToolRequest, input: &input::Bash) -> pb::ExecSpec {
+    let has_session = !call.session_id.is_empty();
     pb::ExecSpec {
         session_id: call.session_id,
         exec_id: call.call_id,

@@ -128,7 +128,7 @@ impl Registry {
                 let id = session.id().clone();
                 tokio::time::timeout(CLOSE_PATIENCE, gone(&session))
                     .await
-                    .or(Err(CreateError::Closing(id.clone())))?;
+                    .or(Err(CreateError::Closing(id)))?;
                 self.admit(&spec)?
             }
             admitted @ (Admission::New(_) | Admission::Known(_)) => admitted,
@@ -136,9 +136,9 @@ impl Registry {
         match admission {
             Admission::New(session) => {
                 tokio::spawn(life::live(Arc::clone(&self.0), Arc::clone(&session)));
-                opened(session, true).await
+                Ok((opened(session).await?, true))
             }
-            Admission::Known(session) => opened(session, false).await,
+            Admission::Known(session) => Ok((opened(session).await?, false)),
             Admission::InTheWay(session) => Err(CreateError::Closing(session.id().clone())),
         }
     }
@@ -278,11 +278,11 @@ impl Registry {
     }
 }
 
-async fn opened(session: Arc<Session>, is_new: bool) -> Result<(Arc<Session>, bool), CreateError> {
+async fn opened(session: Arc<Session>) -> Result<Arc<Session>, CreateError> {
     match session.phase_where(|phase| *phase != Phase::Opening).await {
         Phase::NotOpened(why) => Err(why.into()),
         Phase::Closing | Phase::Closed { .. } => Err(CreateError::Closing(session.id().clone())),
-        Phase::Opening | Phase::Open => Ok((session, is_new)),
+        Phase::Opening | Phase::Open => Ok(session),
     }
 }
 

@@ -42,9 +42,10 @@ fn play(seen: &Seen) -> impl FnMut(&Side, Request, Vec<OwnedFd>) + Send + 'stati
             }
             Request::CloseSession { session } => side.send(&Event::SessionClosed { session }),
             Request::Explain { id, invocation, .. } => {
-                let result = match invocation.env_set.contains_key("LD_PRELOAD") {
-                    true => Err(Refusal::Malformed("LD_PRELOAD".to_owned())),
-                    false => Ok(Vec::new()),
+                let result = if invocation.env_set.contains_key("LD_PRELOAD") {
+                    Err(Refusal::Malformed("LD_PRELOAD".to_owned()))
+                } else {
+                    Ok(Vec::new())
                 };
                 side.send(&Event::Explained { id, result });
             }
@@ -365,9 +366,12 @@ async fn a_drain_admits_nothing_and_ends_all() {
 async fn without_a_launcher_sessions_end_and_none_is_opened() {
     let seen = Seen::default();
     let mut playing = play(&seen);
-    let link = launcher(move |side: &Side, request, fds| match request {
-        Request::Reload => side.die(),
-        request => playing(side, request, fds),
+    let link = launcher(move |side: &Side, request, fds| {
+        if request == Request::Reload {
+            side.die();
+        } else {
+            playing(side, request, fds);
+        }
     });
     let room = Room {
         per_user: 3,

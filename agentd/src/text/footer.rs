@@ -78,10 +78,6 @@ fn listed(sentences: &[String], label: &str) -> Vec<String> {
 }
 
 fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
-    let with_all = match tree {
-        Tree::Empty => ", with all its processes",
-        Tree::Unproven => "",
-    };
     match ending {
         Ending::Exited(0) => Vec::new(),
         Ending::Exited(code) => vec![format!("[exit code: {code}]")],
@@ -89,15 +85,7 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
             "[killed by signal {number}{}]",
             in_parentheses(name)
         )],
-        Ending::Timeout(limit) => {
-            let seconds = seconds(*limit);
-            vec![
-                format!("Error: Timeout ({seconds}s)"),
-                format!(
-                    "[the command was ended after {seconds} s{with_all}; if it needs longer, set timeout_ms; do not wait for programs that never end]"
-                ),
-            ]
-        }
+        Ending::Timeout(limit) => timeout(*limit, tree),
         Ending::IdleTimeout(limit) => {
             let seconds = seconds(*limit);
             vec![
@@ -132,16 +120,32 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
             fixed("[ended: its client went away and did not come back in time]")
         }
         Ending::Drained => fixed("[ended: the daemon is shutting down]"),
-        Ending::Lost => {
-            let dead = match tree {
-                Tree::Empty => " every process of the command is dead;",
-                Tree::Unproven => "",
-            };
-            fixed(&format!(
-                "Error: How the command ended is unknown\n[the daemon lost its launcher;{dead} the command may have had effects]"
-            ))
-        }
+        Ending::Lost => lost(tree),
     }
+}
+
+fn timeout(limit: Duration, tree: Tree) -> Vec<String> {
+    let seconds = seconds(limit);
+    let with_all = match tree {
+        Tree::Empty => ", with all its processes",
+        Tree::Unproven => "",
+    };
+    vec![
+        format!("Error: Timeout ({seconds}s)"),
+        format!(
+            "[the command was ended after {seconds} s{with_all}; if it needs longer, set timeout_ms; do not wait for programs that never end]"
+        ),
+    ]
+}
+
+fn lost(tree: Tree) -> Vec<String> {
+    let dead = match tree {
+        Tree::Empty => " every process of the command is dead;",
+        Tree::Unproven => "",
+    };
+    fixed(&format!(
+        "Error: How the command ended is unknown\n[the daemon lost its launcher;{dead} the command may have had effects]"
+    ))
 }
 
 fn fixed(lines: &str) -> Vec<String> {

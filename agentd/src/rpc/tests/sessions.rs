@@ -1,5 +1,7 @@
 //! Sessions and the tools of a session, over a real connection.
 
+#![expect(clippy::too_many_lines, reason = "tables and one long story")]
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -40,19 +42,20 @@ impl Stage {
 
     /// `serve…` runs until it is stopped; `print WORD COUNT` prints and exits 0; all else exits 0.
     fn play(&self, side: &Side, request: Request, fds: Vec<OwnedFd>) {
-        let Request::Spawn { exec, invocation } = request else {
-            return match request {
-                Request::Finish { exec } => {
-                    side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(0)));
-                }
-                Request::Stop { exec, reason, .. } => {
-                    self.outputs.lock().unwrap().clear();
-                    side.send(&ended(exec, Cause::Stopped(reason), LeaderStatus::Unknown));
-                }
-                other => play(side, other, fds),
-            };
-        };
-        self.spawned.lock().unwrap().push(*invocation);
+        if let Request::Spawn { exec, invocation } = request {
+            self.spawned.lock().unwrap().push(*invocation);
+            self.run(side, exec, fds);
+        } else if let Request::Finish { exec } = request {
+            side.send(&ended(exec, Cause::Leader, LeaderStatus::Exited(0)));
+        } else {
+            if let Request::Stop { .. } = request {
+                self.outputs.lock().unwrap().clear();
+            }
+            play(side, request, fds);
+        }
+    }
+
+    fn run(&self, side: &Side, exec: ExecKey, fds: Vec<OwnedFd>) {
         let mut files = fds.into_iter().map(File::from);
         let mut out = files.next().unwrap();
         drop(files.next());
@@ -585,4 +588,22 @@ async fn a_stuck_command_does_not_block_its_session() {
     };
     let session = client.sessions.get(ask).await.unwrap().into_inner().session;
     assert_eq!(session.unwrap().running_execs, 1);
+}
+
+#[tokio::test]
+async fn a_drain_ends_sessions_and_admits_none() {
+    let mut client = Client::new().await;
+    client.create("s").await.unwrap();
+    client.serve("srv").await;
+    let mut admin = AdminServiceClient::new(client.channel.clone());
+    let ask = pb::DrainRequest {
+        deadline: Some(prost_types::Duration::default()),
+    };
+    let drained = admin.drain(ask).await.unwrap().into_inner();
+    assert_eq!((drained.finished, drained.terminated), (0, 1));
+    let stats = admin.get_stats(pb::GetStatsRequest {}).await.unwrap();
+    assert_eq!(stats.into_inner().sessions_active, 0);
+    let refused = client.create("t").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(has_reason(&refused, "DRAINING"), "{refused:?}");
 }

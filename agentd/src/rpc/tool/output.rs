@@ -142,10 +142,10 @@ async fn stretch(exec: &Exec, (from, to): (u64, u64)) -> Stretch {
     }
     let head = take(exec, (from, from.saturating_add(u64_of(HEAD)))).await;
     let tail = take(exec, (to.saturating_sub(u64_of(TAIL)), to)).await;
-    let held = head.len().saturating_add(tail.len());
+    let found = head.len().saturating_add(tail.len());
     Stretch {
-        left_out: length.saturating_sub(u64_of(held)),
-        is_lost: held < HEAD.saturating_add(TAIL),
+        left_out: length.saturating_sub(u64_of(found)),
+        is_lost: found < HEAD.saturating_add(TAIL),
         head,
         tail,
     }
