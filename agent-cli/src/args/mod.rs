@@ -13,7 +13,7 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use usage::{Usage, parse};
-pub use value::{EnvPair, StdinMark, TimeoutArg};
+pub use value::{EnvPair, Id, SignalArg, StdinMark, TimeoutArg};
 
 use crate::provider::ProviderChoice;
 
@@ -43,7 +43,39 @@ Examples:
   agent-cli exec -- 'grep -rn main src | wc -l'     one string is a bash script
   agent-cli exec -- grep -rn main src               several are a program and its arguments
   agent-cli exec --timeout 10m --file build.sh      a script from a file
-  generate-script | agent-cli exec --json -         a script from standard input";
+  generate-script | agent-cli exec --json -         a script from standard input
+  sort-me | agent-cli exec --stdin -- sort -u       standard input for the command
+  agent-cli exec --pty -- python3                   on a terminal
+  agent-cli exec --session s1 -- 'cd src; export A=1'   directory and exports stay for the next one
+  agent-cli exec --session s1 --background -- 'make serve'
+
+A session needs an agentd that stays (agentd serve): a private one ends with the command.";
+
+const PS_EXAMPLES: &str = "\
+Examples:
+  agent-cli ps
+  agent-cli ps --json | jq -r 'select(.state == \"running\").exec_id'";
+
+const LOGS_EXAMPLES: &str = "\
+Both streams go to standard output, in the order in which they arrived.
+
+Examples:
+  agent-cli logs exec-0123456789abcdef
+  agent-cli logs -f exec-0123456789abcdef";
+
+const KILL_EXAMPLES: &str = "\
+Without --signal: TERM, the command's grace, KILL, to everything that it started; returns when it has ended.
+Exit code: 0 it was told or ended, 1 it had ended before, 125 our own failure.
+
+Examples:
+  agent-cli kill exec-0123456789abcdef
+  agent-cli kill --signal HUP exec-0123456789abcdef";
+
+const WAIT_EXAMPLES: &str = "\
+Exit code: as of agent-cli exec.
+
+Examples:
+  agent-cli wait exec-0123456789abcdef && echo it went well";
 
 /// Everything the command line says.
 #[derive(Debug, Clone, Parser)]
@@ -125,6 +157,18 @@ pub enum Command {
     /// Run one command in the jail, without a model
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// List the commands that a daemon knows
+    #[command(after_help = PS_EXAMPLES)]
+    Ps(PsArgs),
+    /// Print what a command has printed
+    #[command(after_help = LOGS_EXAMPLES)]
+    Logs(LogsArgs),
+    /// End a command with everything it started, or send it a signal
+    #[command(after_help = KILL_EXAMPLES)]
+    Kill(KillArgs),
+    /// Wait for the end of a command
+    #[command(after_help = WAIT_EXAMPLES)]
+    Wait(WaitArgs),
     /// Show the daemon, the host and what it can enforce
     Status(StatusArgs),
     /// Watch the whole loop on a throw-away project with a scripted model; needs no key
@@ -163,6 +207,10 @@ pub enum OutputFormat {
 
 /// Arguments of `exec`.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub struct ExecArgs {
     /// Print one JSON object instead of the command's output
     #[arg(long)]
@@ -176,11 +224,26 @@ pub struct ExecArgs {
     /// Variable to add, as far as the profile permits it
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<EnvPair>,
+    /// Run it in this session of the daemon, which is opened if it does not exist
+    #[arg(long, value_name = "ID")]
+    pub session: Option<Id>,
+    /// Let it run on, as long as its session lives; print its id
+    #[arg(long, requires = "session", conflicts_with_all = ["pty", "forward_stdin"])]
+    pub background: bool,
+    /// Run it on a terminal, of the size of this one
+    #[arg(long, conflicts_with = "json")]
+    pub pty: bool,
+    /// Pass standard input on to the command [default: the command reads nothing]
+    #[arg(long = "stdin", conflicts_with = "stdin")]
+    pub forward_stdin: bool,
+    /// How long to wait when the daemon runs as many commands as it may [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub queue_timeout: Option<TimeoutArg>,
     /// Take the script from a file
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stdin", "command"])]
     pub file: Option<PathBuf>,
     /// Take the script from standard input
-    #[arg(value_name = "-", conflicts_with = "command")]
+    #[arg(value_name = "-", conflicts_with_all = ["command", "pty"])]
     pub stdin: Option<StdinMark>,
     /// One string: a bash script. Several: a program and its arguments
     #[arg(
@@ -189,6 +252,44 @@ pub struct ExecArgs {
         required_unless_present_any = ["file", "stdin"]
     )]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `ps`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PsArgs {
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, Clone, Args)]
+pub struct LogsArgs {
+    /// Go on until the command ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
+}
+
+/// Arguments of `kill`.
+#[derive(Debug, Clone, Args)]
+pub struct KillArgs {
+    /// Send only this signal, such as INT or USR1, to every process of it
+    #[arg(long, value_name = "NAME")]
+    pub signal: Option<SignalArg>,
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, Clone, Args)]
+pub struct WaitArgs {
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
 }
 
 /// Arguments of `status`.

@@ -1,7 +1,9 @@
 //! Short notes for a person after a command: what the jail refused, what ended it, what was left. Pure.
 
-use super::follow::LostBytes;
-use crate::daemon::{Blocked, Denial, ExitReason, Outcome, SetupFailure};
+use super::follow::{Followed, LostBytes};
+use crate::daemon::{
+    Blocked, Denial, ExitReason, LimitHit, Outcome, OutputFile, SetupFailure,
+};
 
 /// The notes on a command that was to start `program`, one line each; none when it simply ran.
 #[must_use]
@@ -15,16 +17,75 @@ pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
             .map(|failure| setup_failure(program, failure)),
     );
     lines.extend(ending(outcome));
+    lines.extend(outcome.limits_hit.iter().map(limit));
     lines.extend(outcome.denials.iter().map(denial));
     lines.extend(leftovers(outcome));
+    lines.extend(unproven(outcome));
     let missing = lost.stdout.saturating_add(lost.stderr);
     if missing > 0 {
         lines.push(format!(
             "{missing} bytes of output were dropped, because they were read too slowly"
         ));
     }
+    lines.extend(outcome.output_file.as_ref().map(output_file));
     lines.extend(outcome.notes.iter().cloned());
     lines
+}
+
+/// Where the session is now, when the command changed that.
+pub(super) fn moved(followed: &Followed) -> Option<String> {
+    let cwd = &followed.outcome.cwd;
+    let before = followed.started.as_ref().map(|started| &started.cwd);
+    (!cwd.is_empty() && before.is_some_and(|before| before != cwd))
+        .then(|| format!("the session is in {cwd} now"))
+}
+
+fn limit(hit: &LimitHit) -> String {
+    let LimitHit {
+        limit,
+        count,
+        evidence,
+    } = hit;
+    let how_often = match count {
+        0 | 1 => String::new(),
+        count => format!(" {count} times"),
+    };
+    format!("it ran into its {limit} limit{how_often} [{evidence}]")
+}
+
+/// Only of interest when something had to be killed.
+fn unproven(outcome: &Outcome) -> Option<String> {
+    let killed = match outcome.reason {
+        ExitReason::Exited | ExitReason::Signaled => outcome.leftover_processes > 0,
+        ExitReason::Timeout
+        | ExitReason::IdleTimeout
+        | ExitReason::Cancelled
+        | ExitReason::OutputLimit
+        | ExitReason::CpuLimit
+        | ExitReason::DiskLimit => true,
+        ExitReason::OomKilled
+        | ExitReason::SandboxKilled
+        | ExitReason::SetupFailed
+        | ExitReason::Blocked
+        | ExitReason::Disconnected
+        | ExitReason::Drained
+        | ExitReason::Lost => false,
+    };
+    (killed && !outcome.proven).then(|| {
+        "every process that could be found was killed; this host offers no proof that none was missed"
+            .to_owned()
+    })
+}
+
+fn output_file(file: &OutputFile) -> String {
+    let missing = match file.missing_bytes {
+        0 => String::new(),
+        bytes => format!(", {bytes} more are not in it"),
+    };
+    format!(
+        "the output is kept in {} for the session's commands ({} bytes{missing})",
+        file.path, file.bytes
+    )
 }
 
 /// What outlived a command that ended by itself. Whatever else ends a command ends the whole tree.

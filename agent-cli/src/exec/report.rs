@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::{capture::Capture, follow::Followed};
-use crate::daemon::{Blocked, Denial, ExitReason, Limits, Outcome, Sandbox, SetupFailure};
+use crate::daemon::{
+    Blocked, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, Sandbox, SetupFailure,
+};
 
 /// Most bytes kept of each text, half of them from each side.
 const KEPT_BYTES: usize = 1 << 20;
@@ -56,8 +58,11 @@ pub struct Report<'a> {
     blocked: Option<&'a Blocked>,
     #[serde(skip_serializing_if = "Option::is_none")]
     setup_failure: Option<&'a SetupFailure>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<&'a str>,
+    limits_hit: &'a [LimitHit],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_file: Option<&'a OutputFile>,
 }
 
 impl<'a> Report<'a> {
@@ -101,8 +106,19 @@ impl<'a> Report<'a> {
             sandbox: followed.started.as_ref().map(|started| &started.sandbox),
             blocked: outcome.blocked.as_ref(),
             setup_failure: outcome.setup_failure.as_ref(),
-            notes: &outcome.notes,
+            notes: started_notes(followed)
+                .chain(&outcome.notes)
+                .map(String::as_str)
+                .collect(),
+            limits_hit: &outcome.limits_hit,
+            output_file: outcome.output_file.as_ref(),
         }
+    }
+
+    /// The same, of a command in a session.
+    #[must_use]
+    pub fn of_session(self, session_id: Option<&'a str>) -> Self {
+        Self { session_id, ..self }
     }
 
     /// The object as one line.
@@ -112,6 +128,11 @@ impl<'a> Report<'a> {
     pub fn line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
+}
+
+fn started_notes(followed: &Followed) -> impl Iterator<Item = &String> {
+    let started = followed.started.iter();
+    started.flat_map(|started| &started.notes)
 }
 
 /// Where the command ended, or at least where it started.
