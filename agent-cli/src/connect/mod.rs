@@ -20,9 +20,6 @@ pub use connector::{Connector, DialFailure};
 #[cfg(unix)]
 pub use embedded::Embedded;
 #[cfg(unix)]
-#[cfg(test)]
-pub(crate) use socket::adopt;
-#[cfg(unix)]
 pub use socket::never_sent;
 
 /// A private daemon; there are none where there are no Unix sockets.

@@ -43,7 +43,7 @@ pub(super) async fn connect(path: &Path) -> Result<Channel, DialError> {
 }
 
 /// Speaks over a connected stream. It cannot be made again, so a lost connection stays lost.
-pub(crate) async fn adopt(stream: UnixStream) -> Result<Channel, Error> {
+pub(super) async fn adopt(stream: UnixStream) -> Result<Channel, Error> {
     let once = Mutex::new(Some(stream));
     endpoint()
         .connect_with_connector(service_fn(move |_: Uri| {

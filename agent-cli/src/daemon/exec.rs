@@ -171,6 +171,7 @@ impl ExecStream {
 
 fn terms(link: &Link, queue: Duration) -> Terms {
     Terms {
+        patience: link.patience(),
         last: LastMessage::Exited,
         can_redial: link.can_redial(),
         queue,

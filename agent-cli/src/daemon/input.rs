@@ -125,3 +125,26 @@ pub(crate) async fn resize(
     });
     told.await.map(drop)
 }
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::{Input, Taken};
+    use crate::daemon::fake::{self, How};
+
+    #[tokio::test]
+    async fn every_byte_is_written_once_however_little_is_taken_and_whatever_breaks() {
+        let fake = fake::start().await;
+        let mut input = Input::of(&fake.link, "e-1");
+        let breaks = [0, 1, 2, 3, 4].map(|_| (0, How::Reset));
+        fake.told.cuts.lock().unwrap().extend(breaks);
+        for piece in [&b"0123456789"[..], b"", b"abc", b"defghij\n"] {
+            assert_eq!(input.write(piece).await.unwrap(), Taken::All);
+        }
+        input.close().await.unwrap();
+        let (bytes, closed) = fake.told.stdin.lock().unwrap().clone();
+        assert_eq!(bytes, b"0123456789abcdefghij\n");
+        assert!(closed);
+        assert_eq!(input.write(b"more").await.unwrap(), Taken::Closed);
+    }
+}

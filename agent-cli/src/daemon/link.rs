@@ -11,7 +11,7 @@ use agentd_proto::v1::{self, info_service_client::InfoServiceClient};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Status, transport::Channel};
 
-use super::{DaemonError, error, fault::Fault, follow::backoff};
+use super::{DaemonError, error, fault::Fault, follow::{Patience, backoff}};
 use crate::{
     connect::{Connector, DialFailure},
     ids,
@@ -33,6 +33,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub struct Link {
     connector: Connector,
+    patience: Patience,
     /// Absent once it was hung up.
     current: Mutex<Option<Line>>,
     /// Held while dialling, so that many broken calls make one new connection.
@@ -44,13 +45,20 @@ impl Link {
     ///
     /// # Errors
     /// Nobody answers there, or not in `agentd.v1`.
-    pub async fn open(connector: Connector) -> Result<Arc<Self>, DaemonError> {
+    pub async fn open(
+        connector: Connector,
+        patience: Patience,
+    ) -> Result<Arc<Self>, DaemonError> {
         let failed = |fault: Fault| DaemonError::Broken(fault.to_string());
         let (channel, boot) = dial(&connector).await.map_err(failed)?;
-        Ok(Self::new(connector, channel, boot))
+        Ok(Self::new((connector, patience), channel, boot))
     }
 
-    pub(super) fn new(connector: Connector, channel: Channel, boot: String) -> Arc<Self> {
+    pub(super) fn new(
+        (connector, patience): (Connector, Patience),
+        channel: Channel,
+        boot: String,
+    ) -> Arc<Self> {
         let line = Line {
             channel,
             boot: boot.into(),
@@ -58,6 +66,7 @@ impl Link {
         };
         Arc::new(Self {
             connector,
+            patience,
             current: Mutex::new(Some(line)),
             dialling: tokio::sync::Mutex::default(),
         })
@@ -66,6 +75,11 @@ impl Link {
     /// Whether a lost connection can be made again.
     pub(super) fn can_redial(&self) -> bool {
         self.connector.can_redial()
+    }
+
+    /// How long to wait for what does not come.
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
     }
 
     /// The connection as it is now; it may be broken.

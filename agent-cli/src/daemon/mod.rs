@@ -32,6 +32,7 @@ pub use exec::{
     TerminalSize,
 };
 pub use fault::{Fault, Refusal};
+use follow::Patience;
 pub use link::Link;
 pub use session::{Lease, SessionScope};
 pub use info::{Capability, ProfileInfo, ServerInfo};
@@ -83,7 +84,11 @@ impl Daemon {
         }
         let boot = answer.boot_id.clone();
         Ok(Self {
-            link: Link::new(connection.connector, connection.channel, boot),
+            link: Link::new(
+                (connection.connector, Patience::default()),
+                connection.channel,
+                boot,
+            ),
             embedded: connection.embedded,
             features: answer.features.clone(),
             info: convert::server_info(answer),

@@ -122,7 +122,10 @@ fn fits(
 }
 
 impl Lease {
-    async fn open(link: Arc<Link>, scope: SessionScope) -> Result<Arc<Self>, DaemonError> {
+    pub(super) async fn open(
+        link: Arc<Link>,
+        scope: SessionScope,
+    ) -> Result<Arc<Self>, DaemonError> {
         let lease = create(&link, &scope, &scope.session_id).await?;
         let current = Arc::new(Mutex::new(scope.session_id.clone()));
         let keeper = tokio::spawn(keep(Arc::clone(&link), Arc::clone(&current), lease));

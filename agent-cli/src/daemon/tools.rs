@@ -212,6 +212,7 @@ impl ToolPort {
         events: &dyn ToolEvents,
     ) -> Result<v1::ToolResult, DaemonError> {
         let terms = Terms {
+            patience: self.link.patience(),
             last: LastMessage::Result,
             can_redial: self.link.can_redial(),
             queue: QUEUE,

@@ -168,6 +168,7 @@ mod tests {
                 landlock_abi: 7,
                 uid: 1000,
                 identity: "caller".into(),
+                cgroup: "cgroup-v2".into(),
             },
             limits: Limits {
                 timeout_ms: Some(120_000),
@@ -179,8 +180,10 @@ mod tests {
                 file_size_bytes: None,
                 open_files: Some(1024),
                 output_bytes: None,
+                disk_bytes: None,
             },
             cwd: "/w".into(),
+            notes: vec!["back in the workspace".into()],
         }
     }
 

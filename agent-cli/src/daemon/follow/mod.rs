@@ -11,7 +11,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, transport::Channel};
 
 pub use progress::{
-    Fact, GiveUp, Lanes, LastMessage, MARGIN, Next, PATIENCE, PATIENCE_WITH_NOBODY, Progress, Resume,
+    Fact, GiveUp, Lanes, LastMessage, MARGIN, Next, PATIENCE, PATIENCE_WITH_NOBODY, Patience, Progress, Resume,
     SILENCE, Terms, Verdict, backoff,
 };
 
@@ -254,3 +254,7 @@ fn limit(started: &v1::Started) -> Option<Duration> {
     let grace = limits.kill_grace.map(convert::local_duration);
     Some(timeout.saturating_add(grace.unwrap_or_default()))
 }
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;

@@ -37,9 +37,32 @@ pub enum LastMessage {
     Result,
 }
 
+/// How long this client waits for what does not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Without any message, before a stream counts as broken.
+    pub silence: Duration,
+    /// Without a working connection, before an end counts as unknown.
+    pub broken: Duration,
+    /// The same, when nothing even listens where the daemon was.
+    pub nobody: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            silence: SILENCE,
+            broken: PATIENCE,
+            nobody: PATIENCE_WITH_NOBODY,
+        }
+    }
+}
+
 /// Under which terms an execution is followed.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
+    /// How long to wait.
+    pub patience: Patience,
     /// The last message.
     pub last: LastMessage,
     /// A lost connection can be made again.
@@ -212,10 +235,11 @@ impl Progress {
     /// How long to wait for the next message.
     #[must_use]
     pub fn silence(&self) -> Duration {
+        let silence = self.terms.patience.silence;
         if self.accepted {
-            SILENCE
+            silence
         } else {
-            SILENCE.saturating_add(self.terms.queue)
+            silence.saturating_add(self.terms.queue)
         }
     }
 
@@ -348,6 +372,7 @@ impl Progress {
     }
 
     fn again(&mut self, now: Duration, chance: u8, heard: Heard) -> Next {
+        let patience = self.terms.patience;
         let trouble = self.trouble.get_or_insert(Trouble {
             since: now,
             attempts: 0,
@@ -357,10 +382,10 @@ impl Progress {
             Heard::Nobody => trouble.nobody_since.or(Some(now)),
             Heard::Something => None,
         };
-        let tired = now.saturating_sub(trouble.since) >= PATIENCE
+        let tired = now.saturating_sub(trouble.since) >= patience.broken
             || trouble
                 .nobody_since
-                .is_some_and(|since| now.saturating_sub(since) >= PATIENCE_WITH_NOBODY);
+                .is_some_and(|since| now.saturating_sub(since) >= patience.nobody);
         let pause = backoff(trouble.attempts, chance);
         trouble.attempts = trouble.attempts.saturating_add(1);
         if tired {
