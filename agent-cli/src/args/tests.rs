@@ -46,7 +46,19 @@ fn wrong_command_lines_name_the_remedy_and_their_exit_code() {
         (&["exec", "--session", "a b", "--", "ls"], 125, "dashes"),
         (&["exec", "--pty", "--json", "--", "ls"], 125, "--json"),
         (&["exec", "--stdin", "-"], 125, "--stdin"),
-        (&["exec", "--session", "s", "--background", "--stdin", "--", "cat"], 125, "--stdin"),
+        (
+            &[
+                "exec",
+                "--session",
+                "s",
+                "--background",
+                "--stdin",
+                "--",
+                "cat",
+            ],
+            125,
+            "--stdin",
+        ),
         (&["kill", "--signal", "ALRM", "e"], 125, "USR1"),
         (&["kill"], 125, "EXEC_ID"),
         (&["wait"], 125, "EXEC_ID"),
@@ -124,14 +136,30 @@ fn a_bare_prompt_opens_an_interactive_session() {
 
 #[test]
 fn words_that_resemble_no_command_are_prompts() {
-    for word in ["ls", "exit", "what", "list", "hello", "fix", "exec it", "", "running late"] {
+    for word in [
+        "ls",
+        "exit",
+        "what",
+        "list",
+        "hello",
+        "fix",
+        "exec it",
+        "",
+        "running late",
+    ] {
         assert_eq!(accepted(&[word]).prompt.as_deref(), Some(word));
     }
 }
 
 #[test]
 fn signals_have_names_and_numbers() {
-    for (text, number) in [("HUP", 1), ("sigint", 2), ("9", 9), ("SIGUSR2", 12), ("term", 15)] {
+    for (text, number) in [
+        ("HUP", 1),
+        ("sigint", 2),
+        ("9", 9),
+        ("SIGUSR2", 12),
+        ("term", 15),
+    ] {
         let cli = accepted(&["kill", "--signal", text, "e-1"]);
         let Some(Command::Kill(args)) = cli.command else {
             panic!("not kill");

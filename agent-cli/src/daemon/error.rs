@@ -42,13 +42,17 @@ pub enum DaemonError {
     #[error("the connection to agentd broke: {0}; what ran is ended by agentd, start again")]
     Broken(String),
     /// The connection broke before the request was sent.
-    #[error("the connection to agentd broke and could not be made again ({0}); nothing was started")]
+    #[error(
+        "the connection to agentd broke and could not be made again ({0}); nothing was started"
+    )]
     NotStarted(String),
     /// What ran has an end that nobody can tell.
     #[error("unknown: {0}; what the command did until then stays done")]
     Lost(Lost),
     /// The session that was named is another one.
-    #[error("session {session_id} has the {what} {has}; name it with --{what}, or choose another session")]
+    #[error(
+        "session {session_id} has the {what} {has}; name it with --{what}, or choose another session"
+    )]
     OtherSession {
         /// Its id.
         session_id: String,

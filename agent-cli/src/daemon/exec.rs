@@ -1,14 +1,16 @@
 //! One command: started, followed, ended.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use agentd_proto::v1::{self, exec_service_client::ExecServiceClient};
 use tokio_stream::StreamExt;
 use tonic::{Status, transport::Channel};
 
 use super::{
-    Daemon, DaemonError, Outcome, SandboxChoice, Started, convert,
-    follow::{self, Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
+    Daemon, DaemonError, ExecRequest, Outcome, Started,
+    command::wire_spec,
+    convert,
+    follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
     link::Link,
 };
 use crate::agent::ports::BoxFuture;
@@ -25,68 +27,6 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const UNKNOWN: [&str; 2] = ["EXEC_EXPIRED", ""];
 /// How long the daemon lets a command wait for its turn when nothing else is asked for.
 const DEFAULT_QUEUE: Duration = Duration::from_secs(30);
-/// How long the daemon keeps a command whose reader is gone: as long as the reader tries to come back.
-const READER_GRACE: Duration = follow::PATIENCE;
-
-/// A command to run.
-#[derive(Debug, Clone)]
-pub struct ExecRequest {
-    /// Chosen by the client, unique.
-    pub exec_id: String,
-    /// What runs.
-    pub command: ExecCommand,
-    /// Where it runs.
-    pub place: ExecPlace,
-    /// Working directory; empty for the session's or the workspace.
-    pub cwd: PathBuf,
-    /// Variables to add.
-    pub env: Vec<(String, String)>,
-    /// Time limit; the daemon's default when absent.
-    pub timeout: Option<Duration>,
-    /// How long it may wait for its turn; the daemon's default when absent.
-    pub queue: Option<Duration>,
-    /// Its standard input.
-    pub input: ExecInput,
-}
-
-/// Where a command runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecPlace {
-    /// In a jail of its own.
-    Sandbox(SandboxChoice),
-    /// In a session's.
-    Session(String),
-}
-
-/// What a command reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ExecInput {
-    /// Nothing: `/dev/null`.
-    #[default]
-    Nothing,
-    /// What is written to it.
-    Pipe,
-    /// A terminal of this size.
-    Terminal(TerminalSize),
-}
-
-/// The size of a terminal in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TerminalSize {
-    /// Columns, 1 to 4096.
-    pub columns: u16,
-    /// Rows, 1 to 4096.
-    pub rows: u16,
-}
-
-/// What runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecCommand {
-    /// A bash script.
-    Script(Vec<u8>),
-    /// A program and its arguments.
-    Argv(Vec<Vec<u8>>),
-}
 
 /// A stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,75 +235,6 @@ pub(super) async fn terminate(link: &Link, exec_id: &str) -> Result<(), DaemonEr
             Err(error) => return Err(error),
         }
         attempt = attempt.saturating_add(1);
-    }
-}
-
-/// The message. A reader that can come back asks the daemon to wait for it.
-pub(super) fn wire_spec(
-    request: ExecRequest,
-    can_redial: bool,
-) -> Result<v1::ExecSpec, DaemonError> {
-    use v1::{command_spec::Command, disconnect_policy::Policy};
-    let command = match request.command {
-        ExecCommand::Script(script) => Command::Shell(v1::ShellScript {
-            script: script.into(),
-        }),
-        ExecCommand::Argv(argv) => Command::Argv(v1::Argv {
-            argv: argv.into_iter().map(Into::into).collect(),
-        }),
-    };
-    let (session_id, sandbox) = match request.place {
-        ExecPlace::Sandbox(sandbox) => (String::new(), Some(sandbox.wire()?)),
-        ExecPlace::Session(session_id) => (session_id, None),
-    };
-    let policy = if can_redial {
-        Policy::Grace(convert::wire_duration(READER_GRACE))
-    } else {
-        Policy::KillNow(true)
-    };
-    Ok(v1::ExecSpec {
-        session_id,
-        exec_id: request.exec_id,
-        command: Some(v1::CommandSpec {
-            command: Some(command),
-            cwd: super::tools::wire_path(&request.cwd)?,
-            env: Some(v1::EnvSpec {
-                set: request.env.into_iter().collect(),
-                unset: Vec::new(),
-            }),
-        }),
-        limits: Some(v1::LimitRequest {
-            timeout: request.timeout.map(convert::wire_duration),
-            ..v1::LimitRequest::default()
-        }),
-        sandbox,
-        io: wire_input(request.input),
-        on_disconnect: Some(v1::DisconnectPolicy {
-            policy: Some(policy),
-        }),
-        queue_timeout: request.queue.map(convert::wire_duration),
-        ..v1::ExecSpec::default()
-    })
-}
-
-fn wire_input(input: ExecInput) -> Option<v1::IoSpec> {
-    match input {
-        ExecInput::Nothing => None,
-        ExecInput::Pipe => Some(v1::IoSpec {
-            stdin: true,
-            ..v1::IoSpec::default()
-        }),
-        ExecInput::Terminal(size) => Some(v1::IoSpec {
-            pty: Some(wire_size(size)),
-            ..v1::IoSpec::default()
-        }),
-    }
-}
-
-pub(super) fn wire_size(size: TerminalSize) -> v1::PtySize {
-    v1::PtySize {
-        columns: u32::from(size.columns),
-        rows: u32::from(size.rows),
     }
 }
 

@@ -27,11 +27,7 @@ use tokio::{
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Code, Request, Response, Status, transport::Server};
 
-use super::{
-    error::tests::refusal,
-    follow::Patience,
-    link::Link,
-};
+use super::{error::tests::refusal, follow::Patience, link::Link};
 use crate::{connect::Connector, ids};
 
 type Answer<T> = Result<Response<T>, Status>;

@@ -8,7 +8,8 @@ use tokio::time::sleep;
 
 use super::{
     DaemonError, TerminalSize,
-    exec::{client, wire_size},
+    command::wire_size,
+    exec::client,
     follow::{self, backoff},
     link::Link,
 };

@@ -5,10 +5,7 @@ use std::time::Duration;
 use agentd_proto::v1;
 use serde::Serialize;
 
-use super::{
-    Daemon, DaemonError, ExecRequest, Outcome, convert,
-    exec::{client, wire_spec},
-};
+use super::{Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client};
 
 /// How long a question may take while the connection is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -166,10 +163,12 @@ impl Daemon {
             limit: READ_BYTES,
             wait: Some(convert::wire_duration(wait)),
         };
-        let answer = self.link().ask("ExecService.ReadOutput", PATIENCE, |channel| {
-            let request = request.clone();
-            async move { client(channel).read_output(request).await }
-        });
+        let answer = self
+            .link()
+            .ask("ExecService.ReadOutput", PATIENCE, |channel| {
+                let request = request.clone();
+                async move { client(channel).read_output(request).await }
+            });
         let answer = answer.await?.into_inner();
         Ok(Printed {
             data: answer.data.into(),
@@ -204,10 +203,12 @@ impl Daemon {
             exec_id: exec_id.to_owned(),
             ..v1::TerminateRequest::default()
         };
-        let answer = self.link().ask("ExecService.Terminate", PATIENCE, |channel| {
-            let request = request.clone();
-            async move { client(channel).terminate(request).await }
-        });
+        let answer = self
+            .link()
+            .ask("ExecService.Terminate", PATIENCE, |channel| {
+                let request = request.clone();
+                async move { client(channel).terminate(request).await }
+            });
         Ok(match answer.await?.into_inner().outcome() {
             v1::TerminateOutcome::Killed => Ending::Killed,
             v1::TerminateOutcome::AlreadyExited => Ending::AlreadyEnded,

@@ -11,7 +11,11 @@ use agentd_proto::v1::{self, info_service_client::InfoServiceClient};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Status, transport::Channel};
 
-use super::{DaemonError, error, fault::Fault, follow::{Patience, backoff}};
+use super::{
+    DaemonError, error,
+    fault::Fault,
+    follow::{Patience, backoff},
+};
 use crate::{
     connect::{Connector, DialFailure},
     ids,
@@ -45,10 +49,7 @@ impl Link {
     ///
     /// # Errors
     /// Nobody answers there, or not in `agentd.v1`.
-    pub async fn open(
-        connector: Connector,
-        patience: Patience,
-    ) -> Result<Arc<Self>, DaemonError> {
+    pub async fn open(connector: Connector, patience: Patience) -> Result<Arc<Self>, DaemonError> {
         let failed = |fault: Fault| DaemonError::Broken(fault.to_string());
         let (channel, boot) = dial(&connector).await.map_err(failed)?;
         Ok(Self::new((connector, patience), channel, boot))

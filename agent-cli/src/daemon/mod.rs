@@ -1,6 +1,7 @@
 //! Talking to agentd: the only place in this crate that knows the `agentd.v1` messages. Everything leaves
 //! it as this crate's own values.
 
+mod command;
 mod convert;
 mod error;
 mod exec;
@@ -26,23 +27,21 @@ use crate::{
     connect::{self, Embedded},
 };
 
+pub use command::{ExecCommand, ExecInput, ExecPlace, ExecRequest, TerminalSize};
 pub use error::{DaemonError, Lost};
-pub use exec::{
-    ExecCommand, ExecEvent, ExecInput, ExecPlace, ExecRequest, ExecStream, OutputStream,
-    TerminalSize,
-};
+pub use exec::{ExecEvent, ExecStream, OutputStream};
 pub use fault::{Fault, Refusal};
 use follow::Patience;
-pub use link::Link;
-pub use session::{Lease, SessionScope};
 pub use info::{Capability, ProfileInfo, ServerInfo};
 pub(crate) use input::resize;
 pub use input::{Input, PIECE, Taken};
 pub use jobs::{Ending, Job, Printed};
+pub use link::Link;
 pub use report::{
     Blocked, Degradation, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, Sandbox,
     SetupFailure, Started,
 };
+pub use session::{Lease, SessionScope};
 pub use tools::{SandboxChoice, ToolPort, ToolScope};
 
 /// Oldest API generation this client can use.

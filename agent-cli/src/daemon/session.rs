@@ -13,9 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    Daemon, DaemonError, SandboxChoice, convert, link::Link, tools::wire_path,
-};
+use super::{Daemon, DaemonError, SandboxChoice, convert, link::Link, tools::wire_path};
 
 /// The daemon's name for what this needs.
 const FEATURE: &str = "sessions";
@@ -55,7 +53,10 @@ impl Daemon {
     ///
     /// # Errors
     /// The daemon refused it, or the connection broke.
-    pub async fn open_session(&self, scope: SessionScope) -> Result<Option<Arc<Lease>>, DaemonError> {
+    pub async fn open_session(
+        &self,
+        scope: SessionScope,
+    ) -> Result<Option<Arc<Lease>>, DaemonError> {
         if !self.has(FEATURE) {
             return Ok(None);
         }
@@ -80,18 +81,20 @@ impl Daemon {
         let request = v1::GetSessionRequest {
             session_id: scope.session_id.clone(),
         };
-        let found = self.link().ask("SessionService.Get", OPEN_PATIENCE, |channel| {
-            let request = request.clone();
-            async move { SessionServiceClient::new(channel).get(request).await }
-        });
+        let found = self
+            .link()
+            .ask("SessionService.Get", OPEN_PATIENCE, |channel| {
+                let request = request.clone();
+                async move { SessionServiceClient::new(channel).get(request).await }
+            });
         match found.await {
             Ok(answer) => {
                 let session = answer.into_inner().session.unwrap_or_default();
                 fits(&session, scope, workspace)
             }
-            Err(error) if error.is_session_gone() => {
-                create(self.link(), scope, &scope.session_id).await.map(drop)
-            }
+            Err(error) if error.is_session_gone() => create(self.link(), scope, &scope.session_id)
+                .await
+                .map(drop),
             Err(error) => Err(error),
         }
     }
@@ -163,10 +166,12 @@ impl Lease {
         let request = v1::DeleteSessionRequest {
             session_id: self.id(),
         };
-        let deleted = self.link.ask("SessionService.Delete", CLOSE_TIMEOUT, |channel| {
-            let request = request.clone();
-            async move { SessionServiceClient::new(channel).delete(request).await }
-        });
+        let deleted = self
+            .link
+            .ask("SessionService.Delete", CLOSE_TIMEOUT, |channel| {
+                let request = request.clone();
+                async move { SessionServiceClient::new(channel).delete(request).await }
+            });
         // What cannot be deleted now expires, or ends with its daemon.
         drop(timeout(CLOSE_TIMEOUT, deleted).await);
     }
@@ -198,13 +203,19 @@ async fn create(link: &Link, scope: &SessionScope, id: &str) -> Result<Duration,
             async move { SessionServiceClient::new(channel).create(request).await }
         })
         .await?;
-    let lease = answer.into_inner().session.and_then(|session| session.lease);
+    let lease = answer
+        .into_inner()
+        .session
+        .and_then(|session| session.lease);
     Ok(lease.map_or(USUAL_LEASE, convert::local_duration))
 }
 
 /// Renews the lease at a third of its length, so that two renewals may fail.
 async fn keep(link: Arc<Link>, current: Arc<Mutex<String>>, lease: Duration) {
-    let pause = lease.checked_div(3).unwrap_or(lease).max(Duration::from_millis(10));
+    let pause = lease
+        .checked_div(3)
+        .unwrap_or(lease)
+        .max(Duration::from_millis(10));
     loop {
         sleep(pause).await;
         let request = v1::KeepAliveRequest {

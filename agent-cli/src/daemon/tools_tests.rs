@@ -135,7 +135,11 @@ async fn a_call_whose_stream_breaks_runs_once_and_has_its_whole_result() {
             assert_eq!(outcome.status, ToolStatus::Done, "{how:?} {until}");
             assert_eq!(outcome.text, "done", "{how:?} {until}");
             assert_eq!(*seen.lock().unwrap(), 2, "{how:?} {until}");
-            assert_eq!(fake.told.begun.load(Ordering::Relaxed), 1, "{how:?} {until}");
+            assert_eq!(
+                fake.told.begun.load(Ordering::Relaxed),
+                1,
+                "{how:?} {until}"
+            );
         }
     }
 }
@@ -167,7 +171,10 @@ async fn calls_belong_to_the_session_and_a_new_one_is_opened_once_when_it_is_gon
     );
     for outcome in [parallel.0, parallel.1] {
         assert_eq!(outcome.status, ToolStatus::Done, "{outcome:?}");
-        assert!(outcome.text.starts_with("done\n[new session: "), "{outcome:?}");
+        assert!(
+            outcome.text.starts_with("done\n[new session: "),
+            "{outcome:?}"
+        );
     }
     let last = call(&port, "bash", &cancel, || ()).await;
     assert_eq!(last.text, "done");

@@ -43,7 +43,9 @@ pub enum ExecError {
     #[error("signals cannot be watched, so a running command could not be ended")]
     Signals(#[source] io::Error),
     /// A command that outlives this one needs a daemon that does.
-    #[error("a private agentd ends with this command, and so would one in the background; start `agentd serve`, or name a daemon with --connect")]
+    #[error(
+        "a private agentd ends with this command, and so would one in the background; start `agentd serve`, or name a daemon with --connect"
+    )]
     PrivateBackground,
     /// The terminal cannot be used.
     #[error("the terminal cannot be put into raw mode; leave out --pty")]

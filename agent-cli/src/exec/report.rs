@@ -148,7 +148,8 @@ mod tests {
     use super::{Captures, Report};
     use crate::{
         daemon::{
-            Degradation, Denial, ExitReason, Limits, Outcome, OutputStream, Sandbox, Started,
+            Degradation, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, OutputStream,
+            Sandbox, Started,
         },
         exec::follow::{Followed, LostBytes},
     };
@@ -213,13 +214,24 @@ mod tests {
                 stdout_bytes: 3,
                 cwd: "/w".into(),
                 denials: vec![denial()],
+                limits_hit: vec![LimitHit {
+                    limit: "memory",
+                    count: 2,
+                    evidence: "memory.events oom_kill".into(),
+                }],
+                output_file: Some(OutputFile {
+                    path: "/run/output/e1".into(),
+                    bytes: 9,
+                    missing_bytes: 1,
+                }),
                 ..Outcome::lost()
             },
             ..Followed::default()
         };
-        let line = Report::new("e1", &followed, &captures).line().unwrap();
+        let report = Report::new("e1", &followed, &captures).of_session(Some("s1"));
+        let line = report.line().unwrap();
         expect_test::expect![[r#"
-            {"exec_id":"e1","session_id":null,"reason":"exited","exit_code":1,"signal":null,"output":"hi\n","stdout":"hi\n","stderr":"","stdout_bytes":3,"stderr_bytes":0,"truncated":false,"dropped_bytes":0,"duration_ms":0,"leftover_processes":0,"cwd":"/w","denials":[{"layer":"landlock","access":"read","path":"/etc/shadow","rule":"default","source":"inferred","text":"t"}],"limits":{"timeout_ms":120000,"idle_timeout_ms":null,"kill_grace_ms":2000,"cpu_seconds":null,"memory_bytes":null,"pids":512,"file_size_bytes":null,"open_files":1024,"output_bytes":null},"sandbox":{"profile":"workspace","digest":"d1","tier":"T1","layers":["landlock","seccomp"],"degraded":[{"layer":"pid-namespace","guarantee":"g","reason":"r"}],"landlock_abi":7,"uid":1000,"identity":"caller"}}
+            {"exec_id":"e1","session_id":"s1","reason":"exited","exit_code":1,"signal":null,"output":"hi\n","stdout":"hi\n","stderr":"","stdout_bytes":3,"stderr_bytes":0,"truncated":false,"dropped_bytes":0,"duration_ms":0,"leftover_processes":0,"cwd":"/w","denials":[{"layer":"landlock","access":"read","path":"/etc/shadow","rule":"default","source":"inferred","text":"t"}],"limits":{"timeout_ms":120000,"idle_timeout_ms":null,"kill_grace_ms":2000,"cpu_seconds":null,"memory_bytes":null,"pids":512,"file_size_bytes":null,"open_files":1024,"output_bytes":null,"disk_bytes":null},"sandbox":{"profile":"workspace","digest":"d1","tier":"T1","layers":["landlock","seccomp"],"degraded":[{"layer":"pid-namespace","guarantee":"g","reason":"r"}],"landlock_abi":7,"uid":1000,"identity":"caller","cgroup":"cgroup-v2"},"notes":["back in the workspace"],"limits_hit":[{"limit":"memory","count":2,"evidence":"memory.events oom_kill"}],"output_file":{"path":"/run/output/e1","bytes":9,"missing_bytes":1}}
         "#]]
         .assert_eq(&line);
     }

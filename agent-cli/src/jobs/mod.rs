@@ -86,7 +86,10 @@ fn now() -> i64 {
 
 /// The commands as lines: id, session, age, state.
 fn table(jobs: &[Job], now: i64) -> String {
-    let mut lines = vec![format!("{:<26} {:<20} {:>6}  STATE", "EXEC_ID", "SESSION", "AGE")];
+    let mut lines = vec![format!(
+        "{:<26} {:<20} {:>6}  STATE",
+        "EXEC_ID", "SESSION", "AGE"
+    )];
     lines.extend(jobs.iter().map(|job| {
         format!(
             "{:<26} {:<20} {:>6}  {}",
@@ -178,7 +181,8 @@ pub async fn kill(
     Ok(ENDED_BEFORE)
 }
 
-const UNPROVEN: &str = "every process that could be found was killed; this host offers no proof that none was missed";
+const UNPROVEN: &str =
+    "every process that could be found was killed; this host offers no proof that none was missed";
 
 /// Waits for the end of a command. Returns the exit code that `exec` would have had.
 ///

@@ -2,6 +2,7 @@
 //! behind what was seen, and says honestly when the end cannot be known.
 
 mod progress;
+mod terms;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -10,13 +11,17 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, transport::Channel};
 
-pub use progress::{
-    Fact, GiveUp, Lanes, LastMessage, MARGIN, Next, PATIENCE, PATIENCE_WITH_NOBODY, Patience, Progress, Resume,
-    SILENCE, Terms, Verdict, backoff,
+pub use progress::Progress;
+pub use terms::{
+    Fact, GiveUp, Lanes, LastMessage, MARGIN, Next, PATIENCE, PATIENCE_WITH_NOBODY, Patience,
+    Resume, SILENCE, Terms, Verdict, backoff,
 };
 
 use super::{
-    DaemonError, ExecEvent, convert, error, error::Lost, exec, fault::Fault,
+    DaemonError, ExecEvent, convert, error,
+    error::Lost,
+    exec,
+    fault::Fault,
     link::{Line, Link},
 };
 use crate::{agent::ports::BoxFuture, ids};
@@ -41,7 +46,11 @@ pub(super) trait Call: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Asks on a connection.
-    fn open<'a>(&'a self, channel: Channel, resume: Resume) -> BoxFuture<'a, Result<Pieces, Status>>;
+    fn open<'a>(
+        &'a self,
+        channel: Channel,
+        resume: Resume,
+    ) -> BoxFuture<'a, Result<Pieces, Status>>;
 }
 
 /// What is passed on.
@@ -180,10 +189,12 @@ impl<C: Call> Follow<C> {
                 let told = self.progress.on_message(seq, fact(&event), now);
                 Ok(match told.map_err(malformed)? {
                     Verdict::Deliver => exec::translate(event)?.map(Delivery::Event),
-                    Verdict::Lost([stdout, stderr, pty]) => Some(Delivery::Event(ExecEvent::Lost {
-                        stdout_bytes: stdout.saturating_add(pty),
-                        stderr_bytes: stderr,
-                    })),
+                    Verdict::Lost([stdout, stderr, pty]) => {
+                        Some(Delivery::Event(ExecEvent::Lost {
+                            stdout_bytes: stdout.saturating_add(pty),
+                            stderr_bytes: stderr,
+                        }))
+                    }
                     Verdict::Skip => None,
                 })
             }

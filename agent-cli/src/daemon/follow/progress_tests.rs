@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{
-    Fact, GiveUp, LastMessage, Next, PATIENCE, PATIENCE_WITH_NOBODY, Patience, Progress, Resume,
-    SILENCE, Terms, Verdict, backoff,
-};
+use super::{Fact, GiveUp, LastMessage, Next, Progress, Resume, Terms, Verdict, backoff};
 use crate::daemon::fault::{Fault, Refusal};
+use crate::daemon::follow::{PATIENCE, PATIENCE_WITH_NOBODY, Patience, SILENCE};
 
 fn terms(last: LastMessage) -> Terms {
     Terms {
@@ -92,7 +90,10 @@ fn a_missing_event_or_byte_is_never_passed_over() {
         ),
     ] {
         let mut progress = running();
-        assert!(progress.on_message(seq, fact, NOW).is_err(), "{seq} {fact:?}");
+        assert!(
+            progress.on_message(seq, fact, NOW).is_err(),
+            "{seq} {fact:?}"
+        );
         assert!(!progress.is_done());
     }
 }
@@ -121,7 +122,10 @@ fn a_tools_end_is_its_result_and_not_the_end_of_its_command() {
     let mut progress = Progress::new(terms(LastMessage::Result));
     let _: Verdict = progress.on_message(1, Fact::Exited, NOW).unwrap();
     assert!(!progress.is_done());
-    assert_eq!(progress.on_message(0, Fact::Result, NOW), Ok(Verdict::Deliver));
+    assert_eq!(
+        progress.on_message(0, Fact::Result, NOW),
+        Ok(Verdict::Deliver)
+    );
     assert!(progress.is_done());
 }
 
@@ -203,6 +207,21 @@ fn trouble_is_bounded_and_ends_with_the_next_message() {
         let next = patient.on_fault(&fault, patience, 0);
         assert!(matches!(next, Next::Again(_)), "{fault}");
     }
+}
+
+#[test]
+fn a_daemon_that_only_repeats_itself_is_given_up() {
+    let mut progress = running();
+    let mut seconds = 0;
+    let end = loop {
+        let seen = progress.on_message(2, output(0, 10), at(seconds));
+        assert_eq!(seen, Ok(Verdict::Skip));
+        match progress.on_fault(&Fault::Ended, at(seconds), 0) {
+            Next::Again(_) => seconds += 1,
+            Next::GiveUp(end) => break end,
+        }
+    };
+    assert_eq!((end, at(seconds)), (GiveUp::Unreachable, PATIENCE));
 }
 
 #[test]

@@ -9,11 +9,16 @@ use crate::daemon::{
     fake::{self, How, Running},
 };
 
-/// Short enough for a test, long enough for a busy machine.
-const IMPATIENT: Patience = Patience {
-    silence: Duration::from_millis(300),
+/// Long enough for a busy machine.
+const PATIENT: Patience = Patience {
+    silence: Duration::from_secs(20),
     broken: Duration::from_secs(20),
     nobody: Duration::from_secs(1),
+};
+/// Short enough for a test that has to wait for it.
+const SOON: Patience = Patience {
+    silence: Duration::from_millis(250),
+    ..PATIENT
 };
 
 fn request() -> ExecRequest {
@@ -69,8 +74,16 @@ async fn wherever_the_stream_breaks_there_is_one_execution_and_all_of_its_output
         How::Stall,
         How::Reset,
     ] {
-        for cuts in [vec![0], vec![1], vec![2], vec![3], vec![1, 1, 0, 1], vec![0, 0, 0]] {
-            let fake = fake::start_with(IMPATIENT).await;
+        for cuts in [
+            vec![0],
+            vec![1],
+            vec![2],
+            vec![3],
+            vec![1, 1, 0, 1],
+            vec![0, 0, 0],
+        ] {
+            let patience = if how == How::Stall { SOON } else { PATIENT };
+            let fake = fake::start_with(patience).await;
             let plan = cuts.iter().map(|until| (*until, how));
             fake.told.cuts.lock().unwrap().extend(plan);
             let (text, end) = run(&fake).await;
@@ -84,8 +97,12 @@ async fn wherever_the_stream_breaks_there_is_one_execution_and_all_of_its_output
 #[tokio::test]
 async fn a_daemon_that_was_restarted_is_never_asked_to_run_it_again() {
     for until in 0..4 {
-        let fake = fake::start_with(IMPATIENT).await;
-        fake.told.cuts.lock().unwrap().push_back((until, How::Restart));
+        let fake = fake::start_with(PATIENT).await;
+        fake.told
+            .cuts
+            .lock()
+            .unwrap()
+            .push_back((until, How::Restart));
         let (text, end) = run(&fake).await;
         assert!(">one\ntwo\n".starts_with(&text), "{until}: {text}");
         let error = end.unwrap_err();
@@ -100,13 +117,16 @@ async fn a_daemon_that_was_restarted_is_never_asked_to_run_it_again() {
 
 #[tokio::test]
 async fn a_daemon_that_was_restarted_before_is_asked_as_any_other() {
-    let fake = fake::start_with(IMPATIENT).await;
+    let fake = fake::start_with(PATIENT).await;
     fake.told.restart();
     // The broken connection is noticed by the first request, which was then never sent, or earlier.
     let (text, end) = run(&fake).await;
     match end {
         Ok(reason) => assert_eq!((text.as_str(), reason), (">one\ntwo\n", ExitReason::Exited)),
-        Err(error) => assert!(matches!(error, DaemonError::Lost(Lost::Restarted)), "{error}"),
+        Err(error) => assert!(
+            matches!(error, DaemonError::Lost(Lost::Restarted)),
+            "{error}"
+        ),
     }
     assert!(begun(&fake) <= 1);
     let again = ExecRequest {
@@ -120,7 +140,7 @@ async fn a_daemon_that_was_restarted_before_is_asked_as_any_other() {
 
 #[tokio::test]
 async fn what_was_started_before_can_be_followed_from_its_first_event_on() {
-    let fake = fake::start_with(IMPATIENT).await;
+    let fake = fake::start_with(PATIENT).await;
     let unknown = follow(ExecStream::attach(&fake.link, "e-1")).await;
     assert!(
         matches!(unknown.1, Err(DaemonError::Lost(Lost::Forgotten))),
@@ -138,7 +158,7 @@ async fn what_was_started_before_can_be_followed_from_its_first_event_on() {
 
 #[tokio::test]
 async fn a_daemon_that_is_gone_leaves_an_unknown_end_soon() {
-    let fake = fake::start_with(IMPATIENT).await;
+    let fake = fake::start_with(SOON).await;
     fake.told.cuts.lock().unwrap().push_back((2, How::Stall));
     let mut stream = ExecStream::start(&fake.link, request()).unwrap();
     assert!(stream.next().await.unwrap().is_some());
