@@ -56,7 +56,8 @@ pub(super) async fn adopt(stream: UnixStream) -> Result<Channel, Error> {
 /// Whether a call failed before any of it was sent.
 #[must_use]
 pub fn never_sent(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<Gone>())
+    std::iter::successors(Some(error), |error| error.source())
+        .any(<dyn std::error::Error + 'static>::is::<Gone>)
 }
 
 /// Whether somebody accepted the connection and then closed it: what dialling itself cannot report.

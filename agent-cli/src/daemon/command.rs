@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agentd_proto::v1;
+use agentd_proto::v1::{self, disconnect_policy::Policy};
 
-use super::{DaemonError, SandboxChoice, convert, follow, tools::wire_path};
+use super::{DaemonError, SandboxChoice, convert, follow, link::Link, tools::wire_path};
 
 /// How long the daemon keeps a command whose reader is gone: as long as the reader tries to come back.
 const READER_GRACE: Duration = follow::PATIENCE;
@@ -69,12 +69,18 @@ pub enum ExecCommand {
     Argv(Vec<Vec<u8>>),
 }
 
-/// The message. A reader that can come back asks the daemon to wait for it.
-pub(super) fn wire_spec(
-    request: ExecRequest,
-    can_redial: bool,
-) -> Result<v1::ExecSpec, DaemonError> {
-    use v1::{command_spec::Command, disconnect_policy::Policy};
+/// What becomes of a command whose reader is gone: a reader that can come back is waited for.
+pub(super) fn policy_of(link: &Link) -> Policy {
+    if link.can_redial() {
+        Policy::Grace(convert::wire_duration(READER_GRACE))
+    } else {
+        Policy::KillNow(true)
+    }
+}
+
+/// The message that asks for a command.
+pub(super) fn wire_spec(request: ExecRequest, policy: Policy) -> Result<v1::ExecSpec, DaemonError> {
+    use v1::command_spec::Command;
     let command = match request.command {
         ExecCommand::Script(script) => Command::Shell(v1::ShellScript {
             script: script.into(),
@@ -86,11 +92,6 @@ pub(super) fn wire_spec(
     let (session_id, sandbox) = match request.place {
         ExecPlace::Sandbox(sandbox) => (String::new(), Some(sandbox.wire()?)),
         ExecPlace::Session(session_id) => (session_id, None),
-    };
-    let policy = if can_redial {
-        Policy::Grace(convert::wire_duration(READER_GRACE))
-    } else {
-        Policy::KillNow(true)
     };
     Ok(v1::ExecSpec {
         session_id,

@@ -8,7 +8,7 @@ use tonic::{Status, transport::Channel};
 
 use super::{
     Daemon, DaemonError, ExecRequest, Outcome, Started,
-    command::wire_spec,
+    command::{policy_of, wire_spec},
     convert,
     follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
     link::Link,
@@ -75,7 +75,7 @@ impl ExecStream {
         let queue = request.queue.unwrap_or(DEFAULT_QUEUE);
         let call = ExecCall {
             exec_id: request.exec_id.clone(),
-            spec: Some(wire_spec(request, link.can_redial())?),
+            spec: Some(wire_spec(request, policy_of(link))?),
         };
         let progress = Progress::new(terms(link, queue));
         Ok(Self {
@@ -102,7 +102,7 @@ impl ExecStream {
     /// The daemon refused the command, or its end cannot be known any more.
     pub async fn next(&mut self) -> Result<Option<ExecEvent>, DaemonError> {
         match self.follow.next().await? {
-            Some(Delivery::Event(event)) => Ok(Some(event)),
+            Some(Delivery::Event(event)) => Ok(Some(*event)),
             Some(Delivery::Result(_)) => Err(DaemonError::Malformed("an event")),
             None => Ok(None),
         }
@@ -130,11 +130,7 @@ impl Call for ExecCall {
         "ExecService.Run"
     }
 
-    fn open<'a>(
-        &'a self,
-        channel: Channel,
-        resume: Resume,
-    ) -> BoxFuture<'a, Result<Pieces, Status>> {
+    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
         Box::pin(async move {
             let mut client = client(channel);
             let after_seq = match (resume, &self.spec) {
@@ -160,7 +156,7 @@ impl Call for ExecCall {
 }
 
 fn piece(event: Option<v1::ExecEvent>) -> Piece {
-    event.map_or(Piece::Nothing, Piece::Event)
+    event.map_or(Piece::Nothing, |event| Piece::Event(Box::new(event)))
 }
 
 /// A client that accepts every message the daemon may send.

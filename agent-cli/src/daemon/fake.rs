@@ -64,7 +64,7 @@ pub(super) struct Told {
     pub(super) cuts: Mutex<VecDeque<(usize, How)>>,
     /// What was written to standard input, and whether it was closed.
     pub(super) stdin: Mutex<(Vec<u8>, bool)>,
-    boot: Mutex<u32>,
+    boot: AtomicU32,
     execs: Mutex<HashSet<String>>,
     pub(super) sessions: Mutex<HashMap<String, v1::CreateSessionRequest>>,
     /// Sessions of the calls, in order.
@@ -76,7 +76,7 @@ pub(super) struct Told {
 impl Told {
     /// Forgets everything, as a daemon does that is restarted.
     pub(super) fn restart(&self) {
-        *self.boot.lock().unwrap() += 1;
+        self.boot.fetch_add(1, Ordering::Relaxed);
         self.execs.lock().unwrap().clear();
         self.sessions.lock().unwrap().clear();
         self.breaks.notify_waiters();
@@ -256,7 +256,7 @@ impl InfoService for Fake {
         _: Request<v1::GetServerInfoRequest>,
     ) -> Answer<v1::GetServerInfoResponse> {
         Ok(Response::new(v1::GetServerInfoResponse {
-            boot_id: self.0.boot.lock().unwrap().to_string(),
+            boot_id: self.0.boot.load(Ordering::Relaxed).to_string(),
             ..v1::GetServerInfoResponse::default()
         }))
     }
@@ -432,7 +432,7 @@ impl ExecService for Fake {
         let mut stdin = self.0.stdin.lock().unwrap();
         let at = u64::try_from(stdin.0.len()).unwrap();
         assert!(request.offset <= at, "a hole");
-        let known = usize::try_from(at - request.offset).unwrap();
+        let known = usize::try_from(at.saturating_sub(request.offset)).unwrap();
         let new = request.data.get(known..).unwrap_or_default();
         stdin.0.extend(new.iter().take(3));
         stdin.1 |= request.eof;

@@ -75,7 +75,7 @@ impl Fault {
     /// something in between.
     fn without_reason(status: &Status) -> Self {
         let from_transport = status.source();
-        if from_transport.is_some_and(|cause| connect::never_sent(cause)) {
+        if from_transport.is_some_and(connect::never_sent) {
             return Self::NeverSent;
         }
         match status.code() {

@@ -69,11 +69,8 @@ impl Daemon {
     /// The daemon refused it, or the connection broke.
     pub async fn start_background(&self, request: ExecRequest) -> Result<Job, DaemonError> {
         use v1::disconnect_policy::Policy;
-        let mut spec = wire_spec(request, true)?;
+        let mut spec = wire_spec(request, Policy::Keep(true))?;
         spec.background = true;
-        spec.on_disconnect = Some(v1::DisconnectPolicy {
-            policy: Some(Policy::Keep(true)),
-        });
         // A daemon that was restarted does not have the session, so it cannot start it again.
         let answer = self.link().ask("ExecService.Start", PATIENCE, |channel| {
             let spec = Some(spec.clone());

@@ -195,13 +195,12 @@ impl ToolPort {
             call_id: id.to_owned(),
             ..v1::CallToolRequest::default()
         };
-        match session {
-            // The session knows its jail and where it is.
-            Some(session) => request.session_id = session.to_owned(),
-            None => {
-                request.sandbox = Some(self.sandbox.clone());
-                request.cwd.clone_from(&self.cwd);
-            }
+        // A session knows its jail and where it is.
+        if let Some(session) = session {
+            session.clone_into(&mut request.session_id);
+        } else {
+            request.sandbox = Some(self.sandbox.clone());
+            request.cwd.clone_from(&self.cwd);
         }
         request
     }
@@ -222,12 +221,11 @@ impl ToolPort {
         loop {
             match follow.next().await?.ok_or(DaemonError::NoResult)? {
                 Delivery::Result(result) => return Ok(*result),
-                Delivery::Event(ExecEvent::Output { stream, data }) => {
-                    events.output(port_stream(stream), &data);
+                Delivery::Event(event) => {
+                    if let ExecEvent::Output { stream, data } = *event {
+                        events.output(port_stream(stream), &data);
+                    }
                 }
-                Delivery::Event(
-                    ExecEvent::Started(_) | ExecEvent::Lost { .. } | ExecEvent::Ended(_),
-                ) => {}
             }
         }
     }
@@ -258,11 +256,7 @@ impl Call for ToolRequest {
         "ToolService.CallTool"
     }
 
-    fn open<'a>(
-        &'a self,
-        channel: Channel,
-        resume: Resume,
-    ) -> BoxFuture<'a, Result<Pieces, Status>> {
+    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
         Box::pin(async move {
             if let Resume::After(seq) = resume
                 && seq > 0
@@ -280,7 +274,7 @@ impl Call for ToolRequest {
                 .await?;
             let pieces = answer.into_inner().map(|message| {
                 Ok(match message?.message {
-                    Some(ToolMessage::Event(event)) => Piece::Event(event),
+                    Some(ToolMessage::Event(event)) => Piece::Event(Box::new(event)),
                     Some(ToolMessage::Result(result)) => Piece::Result(Box::new(result)),
                     None => Piece::Nothing,
                 })

@@ -71,12 +71,12 @@ pub async fn follow(
 ) -> Followed {
     let exec_id = request.exec_id.clone();
     let begun = Notify::new();
-    let feed = feed(daemon, &exec_id, (request.input, &begun));
+    let mut feed = Box::pin(feed(daemon, &exec_id, (request.input, &begun)));
     let mut followed = Followed::default();
     let mut told = None;
     let ended = {
-        let whole = consume(daemon.run(request), sink, (&mut followed, &begun));
-        tokio::pin!(whole, feed);
+        let stream = daemon.run(request);
+        let mut whole = Box::pin(consume(stream, sink, (&mut followed, &begun)));
         tokio::select! {
             ended = &mut whole => ended,
             // Dropped with the end of the command, also while our own input blocks.

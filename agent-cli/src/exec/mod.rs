@@ -226,10 +226,10 @@ fn report(names: &Names, followed: &Followed, sink: &Sink) -> Result<(), ExecErr
             for note in notes(&names.program, &followed.outcome, followed.lost) {
                 complaint::line(&note);
             }
-            if names.session_id.is_some() {
-                notes::moved(followed)
-                    .iter()
-                    .for_each(|note| complaint::line(note));
+            if names.session_id.is_some()
+                && let Some(note) = notes::moved(followed)
+            {
+                complaint::line(&note);
             }
             Ok(())
         }

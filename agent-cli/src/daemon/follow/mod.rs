@@ -30,7 +30,7 @@ use crate::{agent::ports::BoxFuture, ids};
 #[derive(Debug)]
 pub(super) enum Piece {
     /// Of the command.
-    Event(v1::ExecEvent),
+    Event(Box<v1::ExecEvent>),
     /// The tool's result.
     Result(Box<v1::ToolResult>),
     /// Nothing that this client knows.
@@ -46,18 +46,14 @@ pub(super) trait Call: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Asks on a connection.
-    fn open<'a>(
-        &'a self,
-        channel: Channel,
-        resume: Resume,
-    ) -> BoxFuture<'a, Result<Pieces, Status>>;
+    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>>;
 }
 
 /// What is passed on.
 #[derive(Debug)]
 pub(super) enum Delivery {
     /// Of the command.
-    Event(ExecEvent),
+    Event(Box<ExecEvent>),
     /// The tool's result.
     Result(Box<v1::ToolResult>),
 }
@@ -185,18 +181,17 @@ impl<C: Call> Follow<C> {
             }
             Piece::Event(message) => {
                 let seq = message.seq;
-                let event = message.event.ok_or(malformed("an event"))?;
+                let event = message.event.ok_or_else(|| malformed("an event"))?;
                 let told = self.progress.on_message(seq, fact(&event), now);
-                Ok(match told.map_err(malformed)? {
-                    Verdict::Deliver => exec::translate(event)?.map(Delivery::Event),
-                    Verdict::Lost([stdout, stderr, pty]) => {
-                        Some(Delivery::Event(ExecEvent::Lost {
-                            stdout_bytes: stdout.saturating_add(pty),
-                            stderr_bytes: stderr,
-                        }))
-                    }
+                let event = match told.map_err(malformed)? {
+                    Verdict::Deliver => exec::translate(event)?,
+                    Verdict::Lost([stdout, stderr, pty]) => Some(ExecEvent::Lost {
+                        stdout_bytes: stdout.saturating_add(pty),
+                        stderr_bytes: stderr,
+                    }),
                     Verdict::Skip => None,
-                })
+                };
+                Ok(event.map(|event| Delivery::Event(Box::new(event))))
             }
         }
     }

@@ -15,6 +15,19 @@ enum Heard {
     Nobody,
 }
 
+/// How far the request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// The daemon cannot have it.
+    Unsent,
+    /// It may have reached the daemon.
+    Sent,
+    /// The daemon has accepted it.
+    Accepted,
+    /// The last message has come.
+    Done,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: Duration,
@@ -28,13 +41,9 @@ pub struct Progress {
     terms: Terms,
     seen: u64,
     offsets: Lanes,
-    /// The request may have reached the daemon.
-    sent: bool,
-    /// The daemon has accepted it.
-    accepted: bool,
+    phase: Phase,
     trouble: Option<Trouble>,
     overdue_at: Option<Duration>,
-    done: bool,
 }
 
 impl Progress {
@@ -45,11 +54,9 @@ impl Progress {
             terms,
             seen: 0,
             offsets: [0; 3],
-            sent: false,
-            accepted: false,
+            phase: Phase::Unsent,
             trouble: None,
             overdue_at: None,
-            done: false,
         }
     }
 
@@ -57,8 +64,7 @@ impl Progress {
     #[must_use]
     pub fn attached(terms: Terms) -> Self {
         Self {
-            sent: true,
-            accepted: true,
+            phase: Phase::Accepted,
             ..Self::new(terms)
         }
     }
@@ -66,19 +72,19 @@ impl Progress {
     /// Whether the last message has come.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.done
+        self.phase == Phase::Done
     }
 
     /// Whether the request may have reached the daemon.
     #[must_use]
     pub fn may_be_sent(&self) -> bool {
-        self.sent
+        self.phase >= Phase::Sent
     }
 
     /// What to ask for now.
     #[must_use]
     pub fn resume(&self) -> Resume {
-        if self.accepted {
+        if self.phase >= Phase::Accepted {
             Resume::After(self.seen)
         } else {
             Resume::Start
@@ -89,7 +95,7 @@ impl Progress {
     #[must_use]
     pub fn silence(&self) -> Duration {
         let silence = self.terms.patience.silence;
-        if self.accepted {
+        if self.phase >= Phase::Accepted {
             silence
         } else {
             silence.saturating_add(self.terms.queue)
@@ -104,8 +110,7 @@ impl Progress {
 
     /// The daemon answers with a stream: it has the request.
     pub fn on_accepted(&mut self) {
-        self.sent = true;
-        self.accepted = true;
+        self.phase = self.phase.max(Phase::Accepted);
     }
 
     /// A message has come.
@@ -126,7 +131,7 @@ impl Progress {
             }
             Fact::Gap { from, to, bytes } => return self.gap((from, to), bytes),
             Fact::Result => {
-                self.done = true;
+                self.phase = Phase::Done;
                 return Ok(Verdict::Deliver);
             }
             Fact::Started(_) | Fact::Output { .. } | Fact::Exited => {}
@@ -153,8 +158,8 @@ impl Progress {
                 Some(at) if *at == offset => *at = at.saturating_add(length),
                 Some(_) | None => return Err("every byte in its order"),
             },
-            Fact::Exited => self.done = self.terms.last == LastMessage::Exited,
-            Fact::Gap { .. } | Fact::Heartbeat | Fact::Result => {}
+            Fact::Exited if self.terms.last == LastMessage::Exited => self.phase = Phase::Done,
+            Fact::Exited | Fact::Gap { .. } | Fact::Heartbeat | Fact::Result => {}
         }
         Ok(Verdict::Deliver)
     }
@@ -197,7 +202,7 @@ impl Progress {
             Fault::NeverSent if self.terms.can_redial => self.again(now, chance, Heard::Something),
             Fault::NeverSent | Fault::Transport(_) | Fault::Silent | Fault::Ended => {
                 // ORDER: from here on, only the same process may be asked to start it again.
-                self.sent = true;
+                self.phase = self.phase.max(Phase::Sent);
                 if self.terms.can_redial {
                     self.again(now, chance, Heard::Something)
                 } else {
@@ -208,10 +213,10 @@ impl Progress {
     }
 
     fn on_refusal(&mut self, refusal: Refusal, now: Duration, chance: u8) -> Next {
-        if !self.accepted {
+        if self.phase < Phase::Accepted {
             return Next::GiveUp(match refusal {
                 // It may have been started and forgotten since.
-                Refusal::Unknown if self.sent => GiveUp::Forgotten,
+                Refusal::Unknown if self.phase >= Phase::Sent => GiveUp::Forgotten,
                 Refusal::Unknown
                 | Refusal::SlowReader
                 | Refusal::Busy
@@ -255,7 +260,7 @@ impl Progress {
     }
 
     fn unreachable(&self) -> GiveUp {
-        if self.sent {
+        if self.phase >= Phase::Sent {
             GiveUp::Unreachable
         } else {
             GiveUp::NotStarted

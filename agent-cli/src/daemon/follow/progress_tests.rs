@@ -194,7 +194,7 @@ fn trouble_is_bounded_and_ends_with_the_next_message() {
         (Fault::Refused(Refusal::SlowReader), PATIENCE),
     ] {
         let mut progress = running();
-        let almost = patience - Duration::from_millis(1);
+        let almost = patience.saturating_sub(Duration::from_millis(1));
         for now in [NOW, almost] {
             let next = progress.on_fault(&fault, now, 0);
             assert!(matches!(next, Next::Again(_)), "{fault} at {now:?}");
@@ -264,13 +264,14 @@ proptest! {
         lengths in prop::collection::vec(0_u64..5, 0..20),
         breaks in prop::collection::vec((0_usize..22, any::<bool>()), 0..12),
     ) {
-        let mut offset = 0;
-        let mut events = vec![(1, Fact::Started(None))];
+        let mut offset: u64 = 0;
+        let mut facts = vec![Fact::Started(None)];
         for length in &lengths {
-            events.push((events.len() as u64 + 1, output(offset, *length)));
-            offset += length;
+            facts.push(output(offset, *length));
+            offset = offset.saturating_add(*length);
         }
-        events.push((events.len() as u64 + 1, Fact::Exited));
+        facts.push(Fact::Exited);
+        let events: Vec<(u64, Fact)> = (1..).zip(facts).collect();
         let mut progress = exec();
         let mut delivered = Vec::new();
         for (until, anew) in breaks.iter().copied().chain([(usize::MAX, false)]) {
