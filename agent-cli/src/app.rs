@@ -9,7 +9,7 @@ use crate::{
     args::{self, Cli, Command},
     complaint,
     config::Environment,
-    demo, exec, repl, run, status, stdout,
+    demo, exec, jobs, repl, run, status, stdout,
 };
 
 /// Exit code of a program that cannot start.
@@ -52,9 +52,14 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// Runs the command on an event loop of its own.
 fn perform(cli: Cli) -> Result<u8, Failed> {
     let failure = match cli.command {
-        Some(Command::Exec(_)) => exec::FAILURE,
+        Some(Command::Exec(_) | Command::Kill(_) | Command::Wait(_)) => exec::FAILURE,
         Some(
-            Command::Run(_) | Command::Status(_) | Command::Demo | Command::Completions { .. },
+            Command::Run(_)
+            | Command::Ps(_)
+            | Command::Logs(_)
+            | Command::Status(_)
+            | Command::Demo
+            | Command::Completions { .. },
         )
         | None => FAILURE,
     };
@@ -82,6 +87,18 @@ async fn command(cli: Cli, environment: &Environment) -> Result<u8, Failed> {
         Some(Command::Run(args)) => run::run(args, global, environment)
             .await
             .map_err(|error| (error.exit_code(), error.into())),
+        Some(Command::Ps(args)) => jobs::list(args, global, environment)
+            .await
+            .map_err(|error| (error.exit_code(FAILURE), error.into())),
+        Some(Command::Logs(args)) => jobs::logs(&args, global, environment)
+            .await
+            .map_err(|error| (error.exit_code(FAILURE), error.into())),
+        Some(Command::Kill(args)) => jobs::kill(&args, global, environment)
+            .await
+            .map_err(|error| (error.exit_code(exec::FAILURE), error.into())),
+        Some(Command::Wait(args)) => jobs::wait(&args, global, environment)
+            .await
+            .map_err(|error| (error.exit_code(exec::FAILURE), error.into())),
         Some(Command::Status(args)) => status::run(args, global, environment)
             .await
             .map_err(|error| (error.exit_code(), error.into())),

@@ -17,6 +17,13 @@ pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{:016x}", hasher.finish())
 }
 
+/// A number from 0 to 255 that differs from call to call, to spread what many clients do at once.
+#[must_use]
+pub fn chance() -> u8 {
+    let hash = RandomState::new().build_hasher().finish();
+    hash.to_le_bytes().first().copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::unique;

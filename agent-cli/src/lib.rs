@@ -14,6 +14,8 @@ pub mod demo;
 pub mod exec;
 pub mod history;
 pub mod ids;
+pub mod jobs;
+pub mod local;
 pub mod model;
 pub mod permission;
 pub mod provider;

@@ -20,6 +20,9 @@ const QUESTION: &str = "Run this? (y)es / (n)o / (a)lways ";
 const NOBODY: &str = "nobody can be asked, because this is not a terminal; pass --permissions allow to run commands in the jail";
 const BY_MODE: &str = "--permissions deny";
 
+/// The tool that reads what a background command has printed.
+const READS_OUTPUT: &str = "bash_output";
+
 /// How long an interrupt may take to reach the turn; then a Ctrl-C is just a no.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
@@ -87,6 +90,8 @@ impl Approver for Permissions {
             match self.mode {
                 PermissionMode::Allow => Decision::Allow,
                 PermissionMode::Deny => deny(Some(BY_MODE)),
+                // What an allowed command prints may be read.
+                PermissionMode::Ask if call.name == READS_OUTPUT => Decision::Allow,
                 PermissionMode::Ask => self.ask_person(call).await,
             }
         })
@@ -146,6 +151,25 @@ mod tests {
             (Line::Interrupted, Answer::No),
         ] {
             assert_eq!(answer(&line), expected, "{line:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_output_of_an_allowed_command_may_be_read_without_asking() {
+        for (mode, tool, allowed) in [
+            (PermissionMode::Ask, "bash_output", true),
+            (PermissionMode::Ask, "bash_kill", false),
+            (PermissionMode::Ask, "bash", false),
+            (PermissionMode::Deny, "bash_output", false),
+        ] {
+            let call = ToolCall {
+                id: "1".into(),
+                name: tool.into(),
+                input: serde_json::json!({}),
+            };
+            let permissions = Permissions::new(mode, None, Arc::new(Notify::new()));
+            let decision = permissions.ask(&call).await;
+            assert_eq!(decision == Decision::Allow, allowed, "{mode:?} {tool}");
         }
     }
 

@@ -5,6 +5,7 @@
     reason = "the comments of the arguments are their help text, which is no Markdown"
 )]
 
+mod help;
 mod usage;
 mod value;
 
@@ -12,38 +13,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use help::{
+    EXAMPLES, EXEC_EXAMPLES, KILL_EXAMPLES, LOGS_EXAMPLES, PS_EXAMPLES, RUN_EXAMPLES, WAIT_EXAMPLES,
+};
 pub use usage::{Usage, parse};
-pub use value::{EnvPair, StdinMark, TimeoutArg};
+pub use value::{EnvPair, Id, SignalArg, StdinMark, TimeoutArg};
 
 use crate::provider::ProviderChoice;
-
-const EXAMPLES: &str = "\
-Examples:
-  agent-cli                                     interactive session in the current directory
-  agent-cli run 'make the tests pass'           one task, then exit
-  agent-cli exec -- 'make test 2>&1 | tail -5'  one command in the jail, no model
-  agent-cli demo                                watch the whole loop; needs no key
-  agent-cli --connect unix:///run/agentd/agentd.sock status
-
-A model needs ANTHROPIC_API_KEY and MODEL_ID, from the environment or from .env in this directory.";
-
-const RUN_EXAMPLES: &str = "\
-Exit code: 0 done, 1 API or other error, 2 usage or configuration, 3 turn limit, 6 denied,
-7 refusal, 8 truncated, 130 interrupted, 143 terminated.
-
-Examples:
-  agent-cli run 'create hello.py that prints Hello, World!'
-  agent-cli run --output-format stream-json --permissions deny 'which branch is this?'";
-
-const EXEC_EXAMPLES: &str = "\
-Exit code: the command's; 124 timeout, 125 our own failure, 126 blocked, 127 not found,
-128+N ended by signal N, 130 interrupted.
-
-Examples:
-  agent-cli exec -- 'grep -rn main src | wc -l'     one string is a bash script
-  agent-cli exec -- grep -rn main src               several are a program and its arguments
-  agent-cli exec --timeout 10m --file build.sh      a script from a file
-  generate-script | agent-cli exec --json -         a script from standard input";
 
 /// Everything the command line says.
 #[derive(Debug, Clone, Parser)]
@@ -125,6 +101,18 @@ pub enum Command {
     /// Run one command in the jail, without a model
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// List the commands that a daemon knows
+    #[command(after_help = PS_EXAMPLES)]
+    Ps(PsArgs),
+    /// Print what a command has printed
+    #[command(after_help = LOGS_EXAMPLES)]
+    Logs(LogsArgs),
+    /// End a command with everything it started, or send it a signal
+    #[command(after_help = KILL_EXAMPLES)]
+    Kill(KillArgs),
+    /// Wait for the end of a command
+    #[command(after_help = WAIT_EXAMPLES)]
+    Wait(WaitArgs),
     /// Show the daemon, the host and what it can enforce
     Status(StatusArgs),
     /// Watch the whole loop on a throw-away project with a scripted model; needs no key
@@ -163,6 +151,10 @@ pub enum OutputFormat {
 
 /// Arguments of `exec`.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub struct ExecArgs {
     /// Print one JSON object instead of the command's output
     #[arg(long)]
@@ -176,11 +168,26 @@ pub struct ExecArgs {
     /// Variable to add, as far as the profile permits it
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<EnvPair>,
+    /// Run it in this session of the daemon, which is opened if it does not exist
+    #[arg(long, value_name = "ID")]
+    pub session: Option<Id>,
+    /// Let it run on, as long as its session lives; print its id
+    #[arg(long, requires = "session", conflicts_with_all = ["pty", "forward_stdin"])]
+    pub background: bool,
+    /// Run it on a terminal, of the size of this one
+    #[arg(long, conflicts_with = "json")]
+    pub pty: bool,
+    /// Pass standard input on to the command [default: the command reads nothing]
+    #[arg(long = "stdin", conflicts_with = "stdin")]
+    pub forward_stdin: bool,
+    /// How long to wait when the daemon runs as many commands as it may [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub queue_timeout: Option<TimeoutArg>,
     /// Take the script from a file
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stdin", "command"])]
     pub file: Option<PathBuf>,
     /// Take the script from standard input
-    #[arg(value_name = "-", conflicts_with = "command")]
+    #[arg(value_name = "-", conflicts_with_all = ["command", "pty"])]
     pub stdin: Option<StdinMark>,
     /// One string: a bash script. Several: a program and its arguments
     #[arg(
@@ -189,6 +196,44 @@ pub struct ExecArgs {
         required_unless_present_any = ["file", "stdin"]
     )]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `ps`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct PsArgs {
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, Clone, Args)]
+pub struct LogsArgs {
+    /// Go on until the command ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
+}
+
+/// Arguments of `kill`.
+#[derive(Debug, Clone, Args)]
+pub struct KillArgs {
+    /// Send only this signal, such as INT or USR1, to every process of it
+    #[arg(long, value_name = "NAME")]
+    pub signal: Option<SignalArg>,
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, Clone, Args)]
+pub struct WaitArgs {
+    /// Id, as printed by exec --background or ps
+    #[arg(value_name = "EXEC_ID")]
+    pub exec_id: Id,
 }
 
 /// Arguments of `status`.

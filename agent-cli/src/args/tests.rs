@@ -38,7 +38,34 @@ fn wrong_command_lines_name_the_remedy_and_their_exit_code() {
         (&["exec", "--file", "a.sh", "--", "ls"], 125, "--file"),
         (&["exec", "-", "--", "ls"], 125, "cannot be used with"),
         (&["--profile", "strict", "exec", "--bogus"], 125, "--bogus"),
+        (&["exce"], 2, "'exec'"),
+        (&["rnu"], 2, "'run'"),
+        (&["Stauts"], 2, "'status'"),
+        (&["log"], 2, "'logs'"),
+        (&["exec", "--background", "--", "ls"], 125, "--session"),
+        (&["exec", "--session", "a b", "--", "ls"], 125, "dashes"),
+        (&["exec", "--pty", "--json", "--", "ls"], 125, "--json"),
+        (&["exec", "--stdin", "-"], 125, "--stdin"),
+        (
+            &[
+                "exec",
+                "--session",
+                "s",
+                "--background",
+                "--stdin",
+                "--",
+                "cat",
+            ],
+            125,
+            "--stdin",
+        ),
+        (&["kill", "--signal", "ALRM", "e"], 125, "USR1"),
+        (&["kill"], 125, "EXEC_ID"),
+        (&["wait"], 125, "EXEC_ID"),
+        (&["logs"], 2, "EXEC_ID"),
+        (&["logs", "../x"], 2, "dashes"),
         (&["--help"], 0, "agent-cli demo"),
+        (&["kill", "--help"], 0, "--signal HUP"),
         (&["exec", "--help"], 0, "124 timeout"),
     ];
     for (line, code, text) in table {
@@ -105,6 +132,40 @@ fn a_bare_prompt_opens_an_interactive_session() {
     assert!(cli.command.is_none());
     assert_eq!(cli.global.permissions, PermissionMode::Allow);
     assert_eq!(cli.global.provider, ProviderChoice::Anthropic);
+}
+
+#[test]
+fn words_that_resemble_no_command_are_prompts() {
+    for word in [
+        "ls",
+        "exit",
+        "what",
+        "list",
+        "hello",
+        "fix",
+        "exec it",
+        "",
+        "running late",
+    ] {
+        assert_eq!(accepted(&[word]).prompt.as_deref(), Some(word));
+    }
+}
+
+#[test]
+fn signals_have_names_and_numbers() {
+    for (text, number) in [
+        ("HUP", 1),
+        ("sigint", 2),
+        ("9", 9),
+        ("SIGUSR2", 12),
+        ("term", 15),
+    ] {
+        let cli = accepted(&["kill", "--signal", text, "e-1"]);
+        let Some(Command::Kill(args)) = cli.command else {
+            panic!("not kill");
+        };
+        assert_eq!(args.signal.map(|signal| signal.0), Some(number), "{text}");
+    }
 }
 
 #[test]

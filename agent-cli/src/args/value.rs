@@ -16,6 +16,12 @@ pub enum ValueError {
     /// Not `NAME=VALUE`.
     #[error("write NAME=VALUE")]
     EnvPair,
+    /// Not an id.
+    #[error("write 1 to 64 letters, digits, dashes and underscores")]
+    Id,
+    /// Not a signal.
+    #[error("write one of HUP INT QUIT KILL USR1 USR2 TERM CONT STOP WINCH, or its number")]
+    Signal,
     /// Text where only `-` may stand.
     #[error("put the command after `--`, as in: agent-cli exec -- 'echo hi'")]
     NotStdin,
@@ -85,5 +91,60 @@ impl FromStr for StdinMark {
         } else {
             Err(ValueError::NotStdin)
         }
+    }
+}
+
+/// The name of a session or of a command: at most as long as the wire takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Id(pub String);
+
+impl FromStr for Id {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fits = (1..=MAX_ID).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(ValueError::Id)
+        }
+    }
+}
+
+const MAX_ID: usize = 64;
+
+/// A signal that can be sent to a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalArg(pub i32);
+
+/// Those that the daemon passes on, with their numbers on Linux, where commands run.
+const SIGNALS: [(&str, i32); 10] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("USR2", 12),
+    ("TERM", 15),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("WINCH", 28),
+];
+
+impl FromStr for SignalArg {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.to_ascii_uppercase();
+        let name = name.strip_prefix("SIG").unwrap_or(&name);
+        let number: Option<i32> = name.parse().ok();
+        SIGNALS
+            .iter()
+            .find(|(known, value)| *known == name || Some(*value) == number)
+            .map(|(_, value)| Self(*value))
+            .ok_or(ValueError::Signal)
     }
 }

@@ -2,6 +2,7 @@
 //! Knows sockets and processes; knows nothing of what is asked of the daemon.
 
 mod address;
+mod connector;
 #[cfg(unix)]
 mod embedded;
 #[cfg(unix)]
@@ -15,11 +16,11 @@ use tonic::transport::Channel;
 use crate::{complaint::AlreadyTold, config::Environment};
 
 pub use address::{Address, AddressError};
+pub use connector::{Connector, DialFailure};
 #[cfg(unix)]
 pub use embedded::Embedded;
 #[cfg(unix)]
-#[cfg(test)]
-pub(crate) use socket::adopt;
+pub use socket::never_sent;
 
 /// A private daemon; there are none where there are no Unix sockets.
 #[cfg(not(unix))]
@@ -41,7 +42,7 @@ pub enum ConnectError {
         /// Socket.
         path: PathBuf,
         /// Cause.
-        source: tonic::transport::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A daemon accepted the connection and closed it without a word, as agentd does with users that it
     /// does not admit.
@@ -104,10 +105,11 @@ impl ConnectError {
 
     /// Nothing came of dialling `path`.
     #[cfg(unix)]
-    fn of_dialling(path: PathBuf, source: tonic::transport::Error) -> Self {
+    fn of_dialling(path: PathBuf, source: socket::DialError) -> Self {
         if socket::hung_up(&source) {
             Self::Closed { path }
         } else {
+            let source = Box::new(source);
             Self::Unreachable { path, source }
         }
     }
@@ -120,8 +122,15 @@ pub struct Connection {
     pub channel: Channel,
     /// The private daemon; it lives as long as the channel.
     pub embedded: Option<Embedded>,
-    /// The socket of a daemon that is not ours.
-    pub socket: Option<PathBuf>,
+    /// How to reach the daemon again.
+    pub connector: Connector,
+}
+
+/// Whether a call failed before any of it was sent; not known where there are no sockets.
+#[cfg(not(unix))]
+#[must_use]
+pub fn never_sent(_error: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
 
 /// Reaches a daemon: `asked` (from `--connect`), else `AGENTD_SOCKET`, else one that runs, else a private one.
@@ -145,7 +154,7 @@ pub async fn connect(
             Ok(channel) => Ok(Connection {
                 channel,
                 embedded: None,
-                socket: Some(path),
+                connector: Connector::Unix(path),
             }),
             Err(source) => Err(ConnectError::of_dialling(path, source)),
         };
@@ -159,7 +168,7 @@ pub async fn connect(
                 return Ok(Connection {
                     channel,
                     embedded: None,
-                    socket: Some(path),
+                    connector: Connector::Unix(path),
                 });
             }
             // The first call fails as often as dialling does: both have to say the same.
@@ -172,7 +181,7 @@ pub async fn connect(
     Ok(Connection {
         channel,
         embedded: Some(embedded),
-        socket: None,
+        connector: Connector::Once,
     })
 }
 

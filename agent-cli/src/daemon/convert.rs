@@ -6,8 +6,8 @@ use std::time::Duration;
 use agentd_proto::v1;
 
 use super::{
-    Blocked, Capability, Degradation, Denial, ExitReason, Limits, Outcome, ProfileInfo, Sandbox,
-    ServerInfo, SetupFailure, Started,
+    Blocked, Capability, Degradation, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile,
+    ProfileInfo, Sandbox, ServerInfo, SetupFailure, Started,
 };
 
 pub(super) fn started(message: v1::Started) -> Option<Started> {
@@ -15,6 +15,7 @@ pub(super) fn started(message: v1::Started) -> Option<Started> {
         sandbox: sandbox(message.sandbox?),
         limits: limits(message.limits.unwrap_or_default()),
         cwd: message.cwd,
+        notes: message.notes,
     })
 }
 
@@ -28,6 +29,7 @@ fn sandbox(message: v1::AppliedSandbox) -> Sandbox {
         landlock_abi: message.landlock_abi,
         uid: message.uid,
         identity: message.identity,
+        cgroup: message.cgroup,
     }
 }
 
@@ -60,6 +62,7 @@ fn limits(message: v1::EffectiveLimits) -> Limits {
         file_size_bytes: message.file_size_bytes,
         open_files: message.open_files,
         output_bytes: message.output_bytes,
+        disk_bytes: message.disk_bytes,
     }
 }
 
@@ -95,10 +98,35 @@ pub(super) fn outcome(message: v1::ExitResult) -> Outcome {
         setup_failure: message.setup_failure.map(setup_failure),
         blocked: message.blocked.map(blocked),
         notes: message.notes,
+        limits_hit: message.limits_hit.into_iter().map(limit_hit).collect(),
+        proven: message.tree_proven_empty,
+        output_file: message.output_file.map(|file| OutputFile {
+            path: file.path,
+            bytes: file.bytes,
+            missing_bytes: file.missing_bytes,
+        }),
     }
 }
 
-fn reason(reason: v1::ExitReason) -> ExitReason {
+fn limit_hit(message: v1::LimitHit) -> LimitHit {
+    LimitHit {
+        limit: match message.limit() {
+            v1::LimitKind::Wall => "wall",
+            v1::LimitKind::Idle => "idle",
+            v1::LimitKind::Cpu => "cpu",
+            v1::LimitKind::Memory => "memory",
+            v1::LimitKind::Pids => "pids",
+            v1::LimitKind::FileSize => "file-size",
+            v1::LimitKind::Disk => "disk",
+            v1::LimitKind::Output => "output",
+            v1::LimitKind::Unspecified => "unknown",
+        },
+        count: message.count,
+        evidence: message.evidence,
+    }
+}
+
+pub(super) fn reason(reason: v1::ExitReason) -> ExitReason {
     match reason {
         v1::ExitReason::Exited => ExitReason::Exited,
         v1::ExitReason::Signaled => ExitReason::Signaled,
@@ -184,6 +212,11 @@ fn millis(duration: prost_types::Duration) -> u64 {
     seconds
         .saturating_mul(1_000)
         .saturating_add(nanos.div_euclid(1_000_000))
+}
+
+/// A duration of the wire, to the millisecond.
+pub(super) fn local_duration(duration: prost_types::Duration) -> Duration {
+    Duration::from_millis(millis(duration))
 }
 
 /// A wire duration.

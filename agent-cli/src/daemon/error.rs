@@ -41,6 +41,26 @@ pub enum DaemonError {
     /// The connection broke.
     #[error("the connection to agentd broke: {0}; what ran is ended by agentd, start again")]
     Broken(String),
+    /// The connection broke before the request was sent.
+    #[error(
+        "the connection to agentd broke and could not be made again ({0}); nothing was started"
+    )]
+    NotStarted(String),
+    /// What ran has an end that nobody can tell.
+    #[error("unknown: {0}; what the command did until then stays done")]
+    Lost(Lost),
+    /// The session that was named is another one.
+    #[error(
+        "session {session_id} has the {what} {has}; name it with --{what}, or choose another session"
+    )]
+    OtherSession {
+        /// Its id.
+        session_id: String,
+        /// What differs.
+        what: &'static str,
+        /// What it is there.
+        has: String,
+    },
     /// The stream ended without a result.
     #[error("agentd ended the stream without a result, so how the command ended is unknown")]
     NoResult,
@@ -52,7 +72,31 @@ pub enum DaemonError {
     Malformed(&'static str),
 }
 
+/// Why the end of a command is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Lost {
+    /// Another daemon answers now.
+    #[error("the daemon restarted")]
+    Restarted,
+    /// It cannot be reached any more.
+    #[error("the daemon cannot be reached any more")]
+    Unreachable,
+    /// The daemon does not know it any more.
+    #[error("the daemon does not know the command any more")]
+    Forgotten,
+    /// It should have ended long ago.
+    #[error("the daemon sent no end although the time limit is long past")]
+    Overdue,
+}
+
 impl DaemonError {
+    /// Whether the session that was named is gone: expired, ended, or of a daemon that was restarted.
+    #[must_use]
+    pub fn is_session_gone(&self) -> bool {
+        matches!(self, Self::Refused { reason, .. }
+            if matches!(reason.as_str(), "SESSION_EXPIRED" | "SESSION_UNKNOWN" | "INSTANCE_RESTARTED"))
+    }
+
     /// Whether the person can put it right on the command line.
     #[must_use]
     pub fn is_usage(&self) -> bool {
@@ -64,10 +108,14 @@ impl DaemonError {
 pub(super) fn call(status: &Status, what: &'static str) -> DaemonError {
     match status.code() {
         Code::Unimplemented => DaemonError::Unimplemented { what },
-        Code::Unavailable | Code::Unknown | Code::Cancelled => {
+        // With a reason it is the daemon that answers, such as one that is about to end.
+        Code::Unavailable | Code::Unknown | Code::Cancelled if reason(status).is_none() => {
             DaemonError::Broken(describe(status))
         }
         Code::Ok
+        | Code::Unavailable
+        | Code::Unknown
+        | Code::Cancelled
         | Code::InvalidArgument
         | Code::DeadlineExceeded
         | Code::NotFound
@@ -95,16 +143,17 @@ pub(super) async fn hello(status: Status, connection: Connection) -> DaemonError
     {
         return ConnectError::ended(status).into();
     }
-    match (call(&status, "InfoService"), connection.socket) {
+    match (call(&status, "InfoService"), connection.connector.path()) {
         // Only the transport's own errors have a cause: this one is no answer of the daemon.
         (DaemonError::Broken(_), Some(path)) if status.source().is_some() => {
+            let path = path.clone();
             ConnectError::Closed { path }.into()
         }
         (error, _) => error,
     }
 }
 
-fn describe(status: &Status) -> String {
+pub(super) fn describe(status: &Status) -> String {
     if status.message().is_empty() {
         status.code().description().to_owned()
     } else {
@@ -129,7 +178,7 @@ struct ErrorInfo {
 }
 
 /// The reason of agentd's `ErrorInfo`.
-fn reason(status: &Status) -> Option<String> {
+pub(super) fn reason(status: &Status) -> Option<String> {
     let details = RpcStatus::decode(status.details()).ok()?.details;
     details
         .iter()
@@ -140,14 +189,15 @@ fn reason(status: &Status) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{DaemonError, ErrorInfo, RpcStatus, call};
     use prost::Message;
     use tonic::{Code, Status};
 
-    fn refusal(domain: &str) -> Status {
+    /// A refusal as agentd sends it.
+    pub(in crate::daemon) fn refusal(code: Code, domain: &str, reason: &str) -> Status {
         let info = ErrorInfo {
-            reason: "PROFILE_UNKNOWN".into(),
+            reason: reason.into(),
             domain: domain.into(),
         };
         let details = RpcStatus {
@@ -157,7 +207,7 @@ mod tests {
             }],
         };
         Status::with_details(
-            Code::NotFound,
+            code,
             "there is no profile 'x'",
             details.encode_to_vec().into(),
         )
@@ -166,7 +216,7 @@ mod tests {
     #[test]
     fn a_refusal_keeps_the_daemons_sentence_and_reason() {
         for (domain, expected) in [("agentd", "PROFILE_UNKNOWN"), ("other", "")] {
-            let error = call(&refusal(domain), "exec");
+            let error = call(&refusal(Code::NotFound, domain, "PROFILE_UNKNOWN"), "exec");
             let DaemonError::Refused { reason, message } = &error else {
                 panic!("{error}");
             };

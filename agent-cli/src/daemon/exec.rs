@@ -1,11 +1,19 @@
 //! One command: started, followed, ended.
 
-use std::{path::PathBuf, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use agentd_proto::v1::{self, exec_service_client::ExecServiceClient};
-use tonic::{Code, Streaming, transport::Channel};
+use tokio_stream::StreamExt;
+use tonic::{Status, transport::Channel};
 
-use super::{Daemon, DaemonError, Outcome, SandboxChoice, Started, convert, error};
+use super::{
+    Daemon, DaemonError, ExecRequest, Outcome, Started,
+    command::{policy_of, wire_spec},
+    convert,
+    follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
+    link::Link,
+};
+use crate::agent::ports::BoxFuture;
 
 /// Largest message this client accepts; output comes in pieces of 64 KiB.
 const MAX_MESSAGE_BYTES: usize = 8 << 20;
@@ -13,32 +21,12 @@ const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// How often, and after which pause, a command that is not known yet is told to end.
 const STOP_ATTEMPTS: u32 = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(50);
-
-/// A command to run.
-#[derive(Debug, Clone)]
-pub struct ExecRequest {
-    /// Chosen by the client, unique.
-    pub exec_id: String,
-    /// What runs.
-    pub command: ExecCommand,
-    /// Jail.
-    pub sandbox: SandboxChoice,
-    /// Working directory; empty for the workspace.
-    pub cwd: PathBuf,
-    /// Variables to add.
-    pub env: Vec<(String, String)>,
-    /// Time limit; the daemon's default when absent.
-    pub timeout: Option<Duration>,
-}
-
-/// What runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecCommand {
-    /// A bash script.
-    Script(Vec<u8>),
-    /// A program and its arguments.
-    Argv(Vec<Vec<u8>>),
-}
+/// How long the order may take to reach a daemon that is out of reach.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Reasons with which the daemon says that it does not know an execution.
+const UNKNOWN: [&str; 2] = ["EXEC_EXPIRED", ""];
+/// How long the daemon lets a command wait for its turn when nothing else is asked for.
+const DEFAULT_QUEUE: Duration = Duration::from_secs(30);
 
 /// A stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,41 +60,110 @@ pub enum ExecEvent {
     Ended(Outcome),
 }
 
-/// The events of one command.
+/// The events of one command, across broken connections.
 #[derive(Debug)]
 pub struct ExecStream {
-    stream: Streaming<v1::RunResponse>,
-    ended: bool,
+    follow: Follow<ExecCall>,
 }
 
 impl ExecStream {
-    /// The next event; `None` after [`ExecEvent::Ended`].
+    /// Starts a command and follows it. Nothing is sent before the first [`ExecStream::next`].
     ///
     /// # Errors
-    /// The connection broke, or the stream stopped without the end of the command.
-    pub async fn next(&mut self) -> Result<Option<ExecEvent>, DaemonError> {
-        while !self.ended {
-            let message = self.stream.message().await;
-            let message = message.map_err(|status| in_stream(&status))?;
-            if let Some(event) = read(message)? {
-                self.ended = matches!(event, ExecEvent::Ended(_));
-                return Ok(Some(event));
-            }
+    /// The request cannot be put into a message.
+    pub fn start(link: &Arc<Link>, request: ExecRequest) -> Result<Self, DaemonError> {
+        let queue = request.queue.unwrap_or(DEFAULT_QUEUE);
+        let call = ExecCall {
+            exec_id: request.exec_id.clone(),
+            spec: Some(wire_spec(request, policy_of(link))?),
+        };
+        let progress = Progress::new(terms(link, queue));
+        Ok(Self {
+            follow: Follow::new(Arc::clone(link), call, progress),
+        })
+    }
+
+    /// Follows a command that was started before, from its first event on.
+    #[must_use]
+    pub fn attach(link: &Arc<Link>, exec_id: &str) -> Self {
+        let call = ExecCall {
+            exec_id: exec_id.to_owned(),
+            spec: None,
+        };
+        let progress = Progress::attached(terms(link, Duration::ZERO));
+        Self {
+            follow: Follow::new(Arc::clone(link), call, progress),
         }
-        Ok(None)
+    }
+
+    /// The next event; `None` after [`ExecEvent::Ended`]. Broken connections are made again in here.
+    ///
+    /// # Errors
+    /// The daemon refused the command, or its end cannot be known any more.
+    pub async fn next(&mut self) -> Result<Option<ExecEvent>, DaemonError> {
+        match self.follow.next().await? {
+            Some(Delivery::Event(event)) => Ok(Some(*event)),
+            Some(Delivery::Result(_)) => Err(DaemonError::Malformed("an event")),
+            None => Ok(None),
+        }
     }
 }
 
-/// A failure after the command was accepted leaves its end unknown.
-fn in_stream(status: &tonic::Status) -> DaemonError {
-    error::call(status, "ExecService.Run")
+fn terms(link: &Link, queue: Duration) -> Terms {
+    Terms {
+        patience: link.patience(),
+        last: LastMessage::Exited,
+        can_redial: link.can_redial(),
+        queue,
+    }
 }
 
-/// What a message, or the end of the stream, says; `None` for a message that carries nothing.
-fn read(message: Option<v1::RunResponse>) -> Result<Option<ExecEvent>, DaemonError> {
-    let message = message.ok_or(DaemonError::NoResult)?;
-    let event = message.event.and_then(|event| event.event);
-    translate(event.ok_or(DaemonError::Malformed("an event"))?)
+/// Run until the daemon has it, then Attach.
+struct ExecCall {
+    exec_id: String,
+    /// Absent for a command that was started before.
+    spec: Option<v1::ExecSpec>,
+}
+
+impl Call for ExecCall {
+    fn name(&self) -> &'static str {
+        "ExecService.Run"
+    }
+
+    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
+        Box::pin(async move {
+            let mut client = client(channel);
+            let after_seq = match (resume, &self.spec) {
+                (Resume::Start, Some(spec)) => {
+                    let spec = Some(spec.clone());
+                    let answer = client.run(v1::RunRequest { spec }).await?;
+                    let events = answer.into_inner().map(|message| Ok(piece(message?.event)));
+                    return Ok(Box::pin(events) as Pieces);
+                }
+                (Resume::Start, None) => 0,
+                (Resume::After(seq), _) => seq,
+            };
+            let request = v1::AttachRequest {
+                exec_id: self.exec_id.clone(),
+                after_seq,
+                strict: false,
+            };
+            let answer = client.attach(request).await?;
+            let events = answer.into_inner().map(|message| Ok(piece(message?.event)));
+            Ok(Box::pin(events) as Pieces)
+        })
+    }
+}
+
+fn piece(event: Option<v1::ExecEvent>) -> Piece {
+    event.map_or(Piece::Nothing, |event| Piece::Event(Box::new(event)))
+}
+
+/// A client that accepts every message the daemon may send.
+pub(super) fn client(channel: Channel) -> ExecServiceClient<Channel> {
+    ExecServiceClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 /// The event of a message; `None` for those that carry nothing.
@@ -126,7 +183,7 @@ pub(super) fn translate(event: v1::exec_event::Event) -> Result<Option<ExecEvent
             data: output.data.into(),
         }),
         Event::Gap(gap) => Some(ExecEvent::Lost {
-            stdout_bytes: gap.stdout_bytes,
+            stdout_bytes: gap.stdout_bytes.saturating_add(gap.pty_bytes),
             stderr_bytes: gap.stderr_bytes,
         }),
         Event::Heartbeat(_) => None,
@@ -138,21 +195,9 @@ impl Daemon {
     /// Starts a command and follows it.
     ///
     /// # Errors
-    /// The daemon refused it, or the connection broke; nothing runs then.
-    pub async fn run(&self, request: ExecRequest) -> Result<ExecStream, DaemonError> {
-        let message = v1::RunRequest {
-            spec: Some(wire_spec(request)?),
-        };
-        let answer = ExecServiceClient::new(self.channel.clone())
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
-            .run(message)
-            .await
-            .map_err(|status| error::call(&status, "ExecService.Run"))?;
-        Ok(ExecStream {
-            stream: answer.into_inner(),
-            ended: false,
-        })
+    /// The request cannot be put into a message.
+    pub fn run(&self, request: ExecRequest) -> Result<ExecStream, DaemonError> {
+        ExecStream::start(&self.link, request)
     }
 
     /// Ends a command with everything it started; its stream then ends by itself.
@@ -160,104 +205,68 @@ impl Daemon {
     /// # Errors
     /// The daemon does not know it, or the connection broke.
     pub async fn terminate(&self, exec_id: &str) -> Result<(), DaemonError> {
-        terminate(self.channel.clone(), exec_id).await
+        terminate(&self.link, exec_id).await
     }
 }
 
 /// Ends a command. The order may overtake the command's own start, so it is repeated for a while.
-pub(super) async fn terminate(channel: Channel, exec_id: &str) -> Result<(), DaemonError> {
-    let mut client = ExecServiceClient::new(channel);
+pub(super) async fn terminate(link: &Link, exec_id: &str) -> Result<(), DaemonError> {
     let mut attempt: u32 = 1;
     loop {
         let message = v1::TerminateRequest {
             exec_id: exec_id.to_owned(),
             ..v1::TerminateRequest::default()
         };
-        match client.terminate(message).await {
+        let told = link.ask("ExecService.Terminate", STOP_PATIENCE, |channel| {
+            let message = message.clone();
+            async move { client(channel).terminate(message).await }
+        });
+        match told.await {
             Ok(_) => return Ok(()),
-            Err(status) if attempt >= STOP_ATTEMPTS || status.code() != Code::NotFound => {
-                return Err(error::call(&status, "ExecService.Terminate"));
+            Err(DaemonError::Refused { reason, .. })
+                if attempt < STOP_ATTEMPTS && UNKNOWN.contains(&reason.as_str()) =>
+            {
+                tokio::time::sleep(STOP_PAUSE).await;
             }
-            Err(_unknown) => tokio::time::sleep(STOP_PAUSE).await,
+            Err(error) => return Err(error),
         }
         attempt = attempt.saturating_add(1);
     }
 }
 
-fn wire_spec(request: ExecRequest) -> Result<v1::ExecSpec, DaemonError> {
-    use v1::command_spec::Command;
-    let command = match request.command {
-        ExecCommand::Script(script) => Command::Shell(v1::ShellScript {
-            script: script.into(),
-        }),
-        ExecCommand::Argv(argv) => Command::Argv(v1::Argv {
-            argv: argv.into_iter().map(Into::into).collect(),
-        }),
-    };
-    Ok(v1::ExecSpec {
-        exec_id: request.exec_id,
-        command: Some(v1::CommandSpec {
-            command: Some(command),
-            cwd: super::tools::wire_path(&request.cwd)?,
-            env: Some(v1::EnvSpec {
-                set: request.env.into_iter().collect(),
-                unset: Vec::new(),
-            }),
-        }),
-        limits: Some(v1::LimitRequest {
-            timeout: request.timeout.map(convert::wire_duration),
-            ..v1::LimitRequest::default()
-        }),
-        sandbox: Some(request.sandbox.wire()?),
-        // Nobody attaches to it later, so nobody is helped when it outlives this client.
-        on_disconnect: Some(v1::DisconnectPolicy {
-            policy: Some(v1::disconnect_policy::Policy::KillNow(true)),
-        }),
-        ..v1::ExecSpec::default()
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{DaemonError, ExecEvent, OutputStream, read};
+    use super::{DaemonError, ExecEvent, OutputStream, translate};
     use agentd_proto::v1::{self, exec_event::Event};
 
-    fn message(event: Option<Event>) -> v1::RunResponse {
-        v1::RunResponse {
-            event: Some(v1::ExecEvent {
-                event,
-                ..v1::ExecEvent::default()
-            }),
-        }
-    }
-
     #[test]
-    fn a_stream_that_ends_without_the_end_of_the_command_is_an_error() {
-        assert!(matches!(read(None), Err(DaemonError::NoResult)));
-        assert!(matches!(
-            read(Some(message(None))),
-            Err(DaemonError::Malformed(_))
-        ));
+    fn a_start_without_a_jail_is_an_error() {
         let without_jail = Event::Started(v1::Started::default());
         assert!(matches!(
-            read(Some(message(Some(without_jail)))),
+            translate(without_jail),
             Err(DaemonError::Malformed(_))
         ));
     }
 
     #[test]
     fn output_keeps_its_bytes_and_its_stream() {
-        let output = Event::Output(v1::Output {
-            stream: v1::Stream::Stderr.into(),
-            data: vec![0xff, 0].into(),
-            ..v1::Output::default()
-        });
-        let expected = ExecEvent::Output {
-            stream: OutputStream::Stderr,
-            data: vec![0xff, 0],
-        };
-        assert_eq!(read(Some(message(Some(output)))).unwrap(), Some(expected));
+        for (stream, expected) in [
+            (v1::Stream::Stdout, OutputStream::Stdout),
+            (v1::Stream::Stderr, OutputStream::Stderr),
+            (v1::Stream::Pty, OutputStream::Stdout),
+        ] {
+            let output = Event::Output(v1::Output {
+                stream: stream.into(),
+                data: vec![0xff, 0].into(),
+                ..v1::Output::default()
+            });
+            let expected = ExecEvent::Output {
+                stream: expected,
+                data: vec![0xff, 0],
+            };
+            assert_eq!(translate(output).unwrap(), Some(expected));
+        }
         let beat = Event::Heartbeat(v1::Heartbeat::default());
-        assert_eq!(read(Some(message(Some(beat)))).unwrap(), None);
+        assert_eq!(translate(beat).unwrap(), None);
     }
 }

@@ -73,7 +73,7 @@ impl Daemon {
             sandbox: Some(sandbox),
             query: Some(v1::explain_request::Query::Path(question)),
         };
-        PolicyServiceClient::new(self.channel.clone())
+        PolicyServiceClient::new(self.link.channel()?)
             .explain(request)
             .await
             .map(drop)
@@ -85,7 +85,7 @@ impl Daemon {
     /// # Errors
     /// The daemon refused or the connection broke.
     pub async fn profiles(&self) -> Result<Vec<ProfileInfo>, DaemonError> {
-        let answer = PolicyServiceClient::new(self.channel.clone())
+        let answer = PolicyServiceClient::new(self.link.channel()?)
             .list_profiles(v1::ListProfilesRequest {})
             .await
             .map_err(|status| error::call(&status, "the list of profiles"))?;

@@ -1,32 +1,47 @@
 //! Talking to agentd: the only place in this crate that knows the `agentd.v1` messages. Everything leaves
 //! it as this crate's own values.
 
+mod command;
 mod convert;
 mod error;
 mod exec;
 #[cfg(unix)]
 #[cfg(test)]
 mod fake;
+mod fault;
+pub mod follow;
 mod info;
+mod input;
+mod jobs;
+mod link;
 mod report;
+mod session;
 mod tools;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use agentd_proto::v1::{self, info_service_client::InfoServiceClient};
-use tonic::transport::Channel;
 
 use crate::{
     config::Environment,
     connect::{self, Embedded},
 };
 
-pub use error::DaemonError;
-pub use exec::{ExecCommand, ExecEvent, ExecRequest, ExecStream, OutputStream};
+pub use command::{ExecCommand, ExecInput, ExecPlace, ExecRequest, TerminalSize};
+pub use error::{DaemonError, Lost};
+pub use exec::{ExecEvent, ExecStream, OutputStream};
+pub use fault::{Fault, Refusal};
+use follow::Patience;
 pub use info::{Capability, ProfileInfo, ServerInfo};
+pub(crate) use input::resize;
+pub use input::{Input, PIECE, Taken};
+pub use jobs::{Ending, Job, Printed};
+pub use link::Link;
 pub use report::{
-    Blocked, Degradation, Denial, ExitReason, Limits, Outcome, Sandbox, SetupFailure, Started,
+    Blocked, Degradation, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, Sandbox,
+    SetupFailure, Started,
 };
+pub use session::{Lease, SessionScope};
 pub use tools::{SandboxChoice, ToolPort, ToolScope};
 
 /// Oldest API generation this client can use.
@@ -38,9 +53,10 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(20);
 /// A daemon that has answered.
 #[derive(Debug)]
 pub struct Daemon {
-    channel: Channel,
+    link: Arc<Link>,
     embedded: Option<Embedded>,
     info: ServerInfo,
+    features: Vec<String>,
 }
 
 impl Daemon {
@@ -65,11 +81,29 @@ impl Daemon {
                 version: answer.version,
             });
         }
+        let boot = answer.boot_id.clone();
         Ok(Self {
-            channel: connection.channel,
+            link: Link::new(
+                (connection.connector, Patience::default()),
+                connection.channel,
+                boot,
+            ),
             embedded: connection.embedded,
+            features: answer.features.clone(),
             info: convert::server_info(answer),
         })
+    }
+
+    /// Whether it has a feature, by the name that `required_features` takes.
+    #[must_use]
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|name| name == feature)
+    }
+
+    /// The connection to it.
+    #[must_use]
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 
     /// What it said about itself.
@@ -86,9 +120,9 @@ impl Daemon {
 
     /// Hangs up. A private daemon has then ended, with everything it ran.
     ///
-    /// Every stream and every [`ToolPort`] of it must have been dropped: they hold the connection open.
+    /// Every stream of it must have been dropped: it holds the connection open.
     pub async fn close(self) {
-        drop(self.channel);
+        self.link.hang_up();
         #[cfg(unix)]
         if let Some(embedded) = self.embedded {
             // Its failure to be waited for changes no result, and it cannot be repeated.

@@ -38,6 +38,30 @@ pub enum ExitReason {
     Lost,
 }
 
+impl ExitReason {
+    /// Its name, as in JSON.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exited => "exited",
+            Self::Signaled => "signaled",
+            Self::Timeout => "timeout",
+            Self::IdleTimeout => "idle-timeout",
+            Self::Cancelled => "cancelled",
+            Self::OomKilled => "oom-killed",
+            Self::OutputLimit => "output-limit",
+            Self::CpuLimit => "cpu-limit",
+            Self::DiskLimit => "disk-limit",
+            Self::SandboxKilled => "sandbox-killed",
+            Self::SetupFailed => "setup-failed",
+            Self::Blocked => "blocked",
+            Self::Disconnected => "disconnected",
+            Self::Drained => "drained",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// The jail as it was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sandbox {
@@ -57,6 +81,8 @@ pub struct Sandbox {
     pub uid: u32,
     /// How that identity was chosen.
     pub identity: String,
+    /// What limits and kills the tree: `cgroup-v2`, `cgroup-hybrid`, `cgroup-v1` or `none`.
+    pub cgroup: String,
 }
 
 /// A guarantee that is absent.
@@ -115,6 +141,30 @@ pub struct Limits {
     pub open_files: Option<u64>,
     /// Bytes of output.
     pub output_bytes: Option<u64>,
+    /// Growth of the disks in bytes.
+    pub disk_bytes: Option<u64>,
+}
+
+/// A limit that a command ran into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitHit {
+    /// `wall`, `idle`, `cpu`, `memory`, `pids`, `file-size`, `disk`, `output` or `unknown`.
+    pub limit: &'static str,
+    /// How often.
+    pub count: u64,
+    /// Where this is known from.
+    pub evidence: String,
+}
+
+/// The whole output, kept as a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OutputFile {
+    /// Path at which later commands of the session can read it.
+    pub path: String,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Bytes that are not in it.
+    pub missing_bytes: u64,
 }
 
 /// Why nothing ran.
@@ -150,6 +200,8 @@ pub struct Started {
     pub limits: Limits,
     /// Working directory.
     pub cwd: String,
+    /// Remarks for a person.
+    pub notes: Vec<String>,
 }
 
 /// A command has ended.
@@ -181,6 +233,12 @@ pub struct Outcome {
     pub blocked: Option<Blocked>,
     /// Remarks for a person.
     pub notes: Vec<String>,
+    /// Limits that it ran into.
+    pub limits_hit: Vec<LimitHit>,
+    /// It is proven that no process of it is left.
+    pub proven: bool,
+    /// The whole output as a file, when one was kept.
+    pub output_file: Option<OutputFile>,
 }
 
 impl Outcome {
@@ -201,6 +259,9 @@ impl Outcome {
             setup_failure: None,
             blocked: None,
             notes: Vec::new(),
+            limits_hit: Vec::new(),
+            proven: false,
+            output_file: None,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,9 +13,14 @@ use agentd_proto::v1::{
     self, call_tool_response::Message as ToolMessage, tool_service_client::ToolServiceClient,
 };
 use sha2::{Digest, Sha256};
-use tonic::{Streaming, transport::Channel};
+use tokio_stream::StreamExt;
+use tonic::{Status, transport::Channel};
 
-use super::{Daemon, DaemonError, ExecEvent, OutputStream, convert, error, exec};
+use super::{
+    Daemon, DaemonError, ExecEvent, Lease, OutputStream, convert, error, exec,
+    follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
+    link::Link,
+};
 use crate::{
     agent::{
         Cancel,
@@ -25,6 +33,11 @@ const MAX_MESSAGE_BYTES: usize = 8 << 20;
 /// How long a command that was told to end may take: the daemon's longest grace and a margin.
 const STOP_TIMEOUT: Duration = Duration::from_secs(12);
 
+/// How long the daemon lets a command wait for its turn.
+const QUEUE: Duration = Duration::from_secs(30);
+/// What the model reads after the session had to be opened again.
+const RENEWED: &str = "[new session: the old one was gone (expired, or agentd was restarted); the working directory and exported variables started afresh, /tmp is empty, background commands of the old session have ended]";
+
 /// Where and how confined commands run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxChoice {
@@ -35,7 +48,7 @@ pub struct SandboxChoice {
 }
 
 /// A session's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ToolScope {
     /// Jail.
     pub sandbox: SandboxChoice,
@@ -43,6 +56,8 @@ pub struct ToolScope {
     pub cwd: PathBuf,
     /// Makes the calls' ids unique: at most 24 characters of `[A-Za-z0-9-]`.
     pub session: String,
+    /// The daemon's session; without one every call has a jail of its own.
+    pub lease: Option<Arc<Lease>>,
 }
 
 impl SandboxChoice {
@@ -64,7 +79,8 @@ pub(super) fn wire_path(path: &Path) -> Result<String, DaemonError> {
 /// The daemon's tools, for one session.
 #[derive(Debug)]
 pub struct ToolPort {
-    channel: Channel,
+    link: Arc<Link>,
+    lease: Option<Arc<Lease>>,
     sandbox: v1::SandboxSpec,
     cwd: String,
     definitions: Vec<ToolDefinition>,
@@ -78,13 +94,14 @@ impl Daemon {
     /// # Errors
     /// The daemon refused, or a definition is not JSON.
     pub async fn tools(&self, scope: ToolScope) -> Result<ToolPort, DaemonError> {
-        let answer = ToolServiceClient::new(self.channel.clone())
+        let answer = ToolServiceClient::new(self.link().channel()?)
             .list_tools(v1::ListToolsRequest {})
             .await
             .map_err(|status| error::call(&status, "ToolService.ListTools"))?;
         let tools = answer.into_inner().tools;
         Ok(ToolPort {
-            channel: self.channel.clone(),
+            link: Arc::clone(self.link()),
+            lease: scope.lease,
             sandbox: scope.sandbox.wire()?,
             cwd: wire_path(&scope.cwd)?,
             definitions: tools
@@ -149,27 +166,68 @@ impl ToolPort {
         format!("{}-{number}-{short:012x}", self.session)
     }
 
+    /// Runs a call. A session that is gone is replaced once, and the model is told.
     async fn run(
         &self,
         call: &ToolCall,
         id: &str,
         events: &dyn ToolEvents,
     ) -> Result<v1::ToolResult, DaemonError> {
-        let request = v1::CallToolRequest {
+        let session = self.lease.as_ref().map(|lease| lease.id());
+        let request = self.request(call, id, session.as_deref());
+        match (self.follow(request, events).await, &self.lease, session) {
+            // Nothing was started, so nothing is started twice.
+            (Err(error), Some(lease), Some(gone)) if error.is_session_gone() => {
+                lease.replace(&gone).await?;
+                let request = self.request(call, id, Some(&lease.id()));
+                let mut result = self.follow(request, events).await?;
+                result.text = format!("{}\n{RENEWED}", result.text.trim_end());
+                Ok(result)
+            }
+            (result, _, _) => result,
+        }
+    }
+
+    fn request(&self, call: &ToolCall, id: &str, session: Option<&str>) -> v1::CallToolRequest {
+        let mut request = v1::CallToolRequest {
             name: call.name.clone(),
             input_json: call.input.to_string(),
-            sandbox: Some(self.sandbox.clone()),
             call_id: id.to_owned(),
-            cwd: self.cwd.clone(),
             ..v1::CallToolRequest::default()
         };
-        let stream = ToolServiceClient::new(self.channel.clone())
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
-            .call_tool(request)
-            .await
-            .map_err(|status| error::call(&status, "ToolService.CallTool"))?;
-        follow(stream.into_inner(), events).await
+        // A session knows its jail and where it is.
+        if let Some(session) = session {
+            session.clone_into(&mut request.session_id);
+        } else {
+            request.sandbox = Some(self.sandbox.clone());
+            request.cwd.clone_from(&self.cwd);
+        }
+        request
+    }
+
+    async fn follow(
+        &self,
+        request: v1::CallToolRequest,
+        events: &dyn ToolEvents,
+    ) -> Result<v1::ToolResult, DaemonError> {
+        let terms = Terms {
+            patience: self.link.patience(),
+            last: LastMessage::Result,
+            can_redial: self.link.can_redial(),
+            queue: QUEUE,
+        };
+        let link = Arc::clone(&self.link);
+        let mut follow = Follow::new(link, ToolRequest(request), Progress::new(terms));
+        loop {
+            match follow.next().await?.ok_or(DaemonError::NoResult)? {
+                Delivery::Result(result) => return Ok(*result),
+                Delivery::Event(event) => {
+                    if let ExecEvent::Output { stream, data } = *event {
+                        events.output(port_stream(stream), &data);
+                    }
+                }
+            }
+        }
     }
 
     /// Ends a call and waits for its result, so that the model learns what had been printed.
@@ -180,7 +238,7 @@ impl ToolPort {
     ) -> Result<v1::ToolResult, DaemonError> {
         let order = async {
             // A call that cannot be ended any more has ended, or its connection has.
-            drop(exec::terminate(self.channel.clone(), id).await);
+            drop(exec::terminate(&self.link, id).await);
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         tokio::select! {
@@ -190,28 +248,39 @@ impl ToolPort {
     }
 }
 
-async fn follow(
-    mut stream: Streaming<v1::CallToolResponse>,
-    events: &dyn ToolEvents,
-) -> Result<v1::ToolResult, DaemonError> {
-    loop {
-        let message = stream
-            .message()
-            .await
-            .map_err(|status| error::call(&status, "ToolService.CallTool"))?
-            .ok_or(DaemonError::NoResult)?;
-        match message.message {
-            Some(ToolMessage::Result(result)) => return Ok(result),
-            Some(ToolMessage::Event(event)) => {
-                let Some(event) = event.event else {
-                    return Err(DaemonError::Malformed("an event"));
-                };
-                if let Some(ExecEvent::Output { stream, data }) = exec::translate(event)? {
-                    events.output(port_stream(stream), &data);
-                }
+/// The same call again gives the same result: the call's id is the execution's.
+struct ToolRequest(v1::CallToolRequest);
+
+impl Call for ToolRequest {
+    fn name(&self) -> &'static str {
+        "ToolService.CallTool"
+    }
+
+    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
+        Box::pin(async move {
+            if let Resume::After(seq) = resume
+                && seq > 0
+            {
+                // ORDER: before the call: a daemon that has forgotten the execution would start it again.
+                let exec_id = self.0.call_id.clone();
+                exec::client(channel.clone())
+                    .get(v1::GetExecRequest { exec_id })
+                    .await?;
             }
-            None => return Err(DaemonError::Malformed("a message")),
-        }
+            let answer = ToolServiceClient::new(channel)
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES)
+                .call_tool(self.0.clone())
+                .await?;
+            let pieces = answer.into_inner().map(|message| {
+                Ok(match message?.message {
+                    Some(ToolMessage::Event(event)) => Piece::Event(Box::new(event)),
+                    Some(ToolMessage::Result(result)) => Piece::Result(Box::new(result)),
+                    None => Piece::Nothing,
+                })
+            });
+            Ok(Box::pin(pieces) as Pieces)
+        })
     }
 }
 

@@ -3,14 +3,14 @@
 use std::{
     collections::HashSet,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use agentd_proto::v1;
 use serde_json::json;
-use tonic::transport::{Channel, Endpoint};
 
 use super::{SandboxChoice, ToolPort, definition, outcome};
 use crate::{
@@ -18,24 +18,49 @@ use crate::{
         Cancel, cancel_pair,
         ports::{OutputStream, ToolEvents, Tools},
     },
-    daemon::fake,
+    daemon::{
+        Lease, SessionScope,
+        fake::{self, How, Running},
+        follow::Patience,
+    },
     model::{ToolCall, ToolOutcome, ToolStatus},
 };
 
-fn port(channel: Channel) -> ToolPort {
-    let sandbox = SandboxChoice {
+fn sandbox() -> SandboxChoice {
+    SandboxChoice {
         profile: None,
         workspace: "/w".into(),
-    };
+    }
+}
+
+fn port(fake: &Running, lease: Option<Arc<Lease>>) -> ToolPort {
     ToolPort {
-        channel,
-        sandbox: sandbox.wire().unwrap(),
+        link: Arc::clone(&fake.link),
+        lease,
+        sandbox: sandbox().wire().unwrap(),
         cwd: "/w".into(),
         definitions: Vec::new(),
         session: "s".repeat(24),
         calls: AtomicU64::new(0),
     }
 }
+
+async fn lease(fake: &Running, length: Duration) -> Arc<Lease> {
+    let scope = SessionScope {
+        session_id: "s-1".into(),
+        sandbox: sandbox(),
+        cwd: "/w".into(),
+        lease: Some(length),
+    };
+    Lease::open(Arc::clone(&fake.link), scope).await.unwrap()
+}
+
+/// Gives up soon.
+const IMPATIENT: Patience = Patience {
+    silence: Duration::from_millis(300),
+    broken: Duration::from_millis(500),
+    nobody: Duration::from_millis(500),
+};
 
 /// Fires a signal with the first output, and keeps the output.
 struct Watch<F: Fn() + Send + Sync> {
@@ -70,8 +95,8 @@ async fn call(
 
 #[tokio::test]
 async fn every_end_of_a_call_is_an_outcome() {
-    let (channel, _told) = fake::start().await;
-    let port = port(channel);
+    let fake = fake::start_with(IMPATIENT).await;
+    let port = port(&fake, None);
     let (_never, cancel) = cancel_pair();
     for (tool, status, text) in [
         ("well-behaved", ToolStatus::Done, "done"),
@@ -86,14 +111,99 @@ async fn every_end_of_a_call_is_an_outcome() {
 
 #[tokio::test]
 async fn an_interrupt_ends_the_command_and_keeps_what_it_printed() {
-    let (channel, told) = fake::start().await;
-    let port = port(channel);
+    let fake = fake::start().await;
+    let port = port(&fake, None);
     let (canceller, cancel) = cancel_pair();
     let outcome = call(&port, "until-it-is-stopped", &cancel, || canceller.cancel()).await;
     assert_eq!(outcome.status, ToolStatus::Interrupted);
     assert_eq!(outcome.text, "started");
     // The first order came before the daemon knew the call, so it was repeated.
-    assert_eq!(told.terminate.load(Ordering::Relaxed), 2);
+    assert_eq!(fake.told.terminate.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_call_whose_stream_breaks_runs_once_and_has_its_whole_result() {
+    for how in [How::Quietly, How::Unavailable, How::TooSlow, How::Reset] {
+        for until in 0..5 {
+            let fake = fake::start().await;
+            let port = port(&fake, None);
+            fake.told.cuts.lock().unwrap().push_back((until, how));
+            let (_never, cancel) = cancel_pair();
+            let seen = Mutex::new(0);
+            let count = || *seen.lock().unwrap() += 1;
+            let outcome = call(&port, "bash", &cancel, count).await;
+            assert_eq!(outcome.status, ToolStatus::Done, "{how:?} {until}");
+            assert_eq!(outcome.text, "done", "{how:?} {until}");
+            assert_eq!(*seen.lock().unwrap(), 2, "{how:?} {until}");
+            assert_eq!(
+                fake.told.begun.load(Ordering::Relaxed),
+                1,
+                "{how:?} {until}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_restart_cut_off_is_unknown_and_not_repeated() {
+    let fake = fake::start().await;
+    let port = port(&fake, None);
+    fake.told.cuts.lock().unwrap().push_back((2, How::Restart));
+    let (_never, cancel) = cancel_pair();
+    let outcome = call(&port, "bash", &cancel, || ()).await;
+    assert_eq!(outcome.status, ToolStatus::Failed);
+    assert!(outcome.text.contains("the daemon restarted"), "{outcome:?}");
+    assert_eq!(fake.told.begun.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn calls_belong_to_the_session_and_a_new_one_is_opened_once_when_it_is_gone() {
+    let fake = fake::start().await;
+    let lease = lease(&fake, Duration::from_secs(300)).await;
+    let port = port(&fake, Some(Arc::clone(&lease)));
+    let (_never, cancel) = cancel_pair();
+    let first = call(&port, "bash", &cancel, || ()).await;
+    assert_eq!(first.text, "done");
+    fake.told.sessions.lock().unwrap().clear();
+    let parallel = tokio::join!(
+        call(&port, "bash", &cancel, || ()),
+        call(&port, "bash", &cancel, || ())
+    );
+    for outcome in [parallel.0, parallel.1] {
+        assert_eq!(outcome.status, ToolStatus::Done, "{outcome:?}");
+        assert!(
+            outcome.text.starts_with("done\n[new session: "),
+            "{outcome:?}"
+        );
+    }
+    let last = call(&port, "bash", &cancel, || ()).await;
+    assert_eq!(last.text, "done");
+    assert_eq!(fake.told.sessions.lock().unwrap().len(), 1);
+    let called_in = fake.told.called_in.lock().unwrap().clone();
+    assert_eq!(called_in, ["s-1", "s-1-2", "s-1-2", "s-1-2"]);
+    lease.close().await;
+    assert!(fake.told.sessions.lock().unwrap().is_empty());
+    assert_eq!(fake.told.deleted.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_while_nobody_calls_also_after_the_connection_broke() {
+    let fake = fake::start().await;
+    let lease = lease(&fake, Duration::from_millis(90)).await;
+    let kept = |more: u32| {
+        let wanted = fake.told.kept_alive.load(Ordering::Relaxed) + more;
+        let told = Arc::clone(&fake.told);
+        let reached = async move {
+            while told.kept_alive.load(Ordering::Relaxed) < wanted {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), reached)
+    };
+    kept(3).await.unwrap();
+    fake.told.break_connections();
+    kept(3).await.unwrap();
+    drop(lease);
 }
 
 #[test]
@@ -112,7 +222,8 @@ fn a_schema_that_is_not_json_is_refused_and_key_order_is_kept() {
 
 #[tokio::test]
 async fn ids_are_unique_and_fit_the_wire_whatever_the_model_calls_them() {
-    let port = port(Endpoint::from_static("http://agentd.invalid").connect_lazy());
+    let fake = fake::start().await;
+    let port = port(&fake, None);
     let names = ["toolu_1", "toolu_1", "", "a/b c\n", &"x".repeat(500)];
     let ids: HashSet<String> = names.iter().map(|name| port.call_id(name)).collect();
     assert_eq!(ids.len(), names.len());

@@ -2,7 +2,10 @@
 
 use super::{DemoError, project::Project};
 use crate::{
-    daemon::{Daemon, DaemonError, Denial, ExecCommand, ExecRequest, ExitReason, Sandbox},
+    daemon::{
+        Daemon, DaemonError, Denial, ExecCommand, ExecInput, ExecPlace, ExecRequest, ExitReason,
+        Sandbox,
+    },
     exec::{self, Failure, Followed, Sink},
     ids,
     session::Place,
@@ -77,10 +80,12 @@ fn request(place: &Place, script: String) -> ExecRequest {
     ExecRequest {
         exec_id: ids::unique("demo"),
         command: ExecCommand::Script(script.into_bytes()),
-        sandbox: place.sandbox.clone(),
+        place: ExecPlace::Sandbox(place.sandbox.clone()),
         cwd: place.cwd.clone(),
         env: Vec::new(),
         timeout: None,
+        queue: None,
+        input: ExecInput::Nothing,
     }
 }
 
@@ -171,6 +176,7 @@ mod tests {
             landlock_abi: 7,
             uid: 1000,
             identity: "caller".into(),
+            cgroup: "none".into(),
         };
         expect_test::expect![[r"
             Every command ran under profile workspace (digest 0123456789ab), tier T1, uid 1000 (caller).

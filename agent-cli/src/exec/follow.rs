@@ -1,9 +1,11 @@
 //! Follows one command: its output goes to a sink, signals end it, and its end is always known or known to
 //! be unknown.
 
-use std::{future::Future, io, time::Duration};
+use std::{io, time::Duration};
 
-use super::sink::Sink;
+use tokio::sync::Notify;
+
+use super::{feed::feed, sink::Sink};
 use crate::{
     daemon::{Daemon, DaemonError, ExecEvent, ExecRequest, ExecStream, Outcome, Started},
     signals::{Signal, Signals},
@@ -68,13 +70,17 @@ pub async fn follow(
     signals: &mut Signals,
 ) -> Followed {
     let exec_id = request.exec_id.clone();
+    let begun = Notify::new();
+    let mut feed = Box::pin(feed(daemon, &exec_id, (request.input, &begun)));
     let mut followed = Followed::default();
     let mut told = None;
     let ended = {
-        let whole = consume(daemon.run(request), sink, &mut followed);
-        tokio::pin!(whole);
+        let stream = daemon.run(request);
+        let mut whole = Box::pin(consume(stream, sink, (&mut followed, &begun)));
         tokio::select! {
             ended = &mut whole => ended,
+            // Dropped with the end of the command, also while our own input blocks.
+            never = &mut feed => match never {},
             signal = signals.next() => {
                 told = Some(signal);
                 // A second signal stops the waiting; the daemon ends what its reader has left.
@@ -102,14 +108,17 @@ async fn stop(daemon: &Daemon, exec_id: &str) {
 }
 
 async fn consume(
-    start: impl Future<Output = Result<ExecStream, DaemonError>>,
+    stream: Result<ExecStream, DaemonError>,
     sink: &mut Sink,
-    followed: &mut Followed,
+    (followed, begun): (&mut Followed, &Notify),
 ) -> Result<(), Failure> {
-    let mut stream = start.await.map_err(Failure::Daemon)?;
+    let mut stream = stream.map_err(Failure::Daemon)?;
     while let Some(event) = stream.next().await.map_err(Failure::Daemon)? {
         match event {
-            ExecEvent::Started(started) => followed.started = Some(started),
+            ExecEvent::Started(started) => {
+                followed.started = Some(started);
+                begun.notify_one();
+            }
             ExecEvent::Output { stream, data } => {
                 sink.write(stream, &data).await.map_err(Failure::Output)?;
             }

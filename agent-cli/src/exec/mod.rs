@@ -2,6 +2,7 @@
 
 mod capture;
 mod code;
+mod feed;
 mod follow;
 mod notes;
 mod report;
@@ -16,14 +17,15 @@ pub use code::{FAILURE, exit_code};
 pub use follow::{Failure, Followed, LostBytes, follow};
 pub use notes::{blocked, denial, notes};
 pub use report::{Captures, Report};
-pub use request::{RequestError, prepare};
+pub use request::{NamedSession, Prepared, RequestError, prepare};
 pub use sink::Sink;
 
 use crate::{
     args::{ExecArgs, GlobalArgs},
     complaint,
     config::Environment,
-    daemon::{Daemon, DaemonError, ExecCommand},
+    daemon::{Daemon, DaemonError, ExecCommand, ExecInput, ExecPlace, ExecRequest},
+    local::RawTerminal,
     signals::Signals,
     stdout,
 };
@@ -40,6 +42,14 @@ pub enum ExecError {
     /// Signals cannot be watched.
     #[error("signals cannot be watched, so a running command could not be ended")]
     Signals(#[source] io::Error),
+    /// A command that outlives this one needs a daemon that does.
+    #[error(
+        "a private agentd ends with this command, and so would one in the background; start `agentd serve`, or name a daemon with --connect"
+    )]
+    PrivateBackground,
+    /// The terminal cannot be used.
+    #[error("the terminal cannot be put into raw mode; leave out --pty")]
+    Terminal(#[source] io::Error),
     /// The report cannot be written.
     #[error("the report cannot be written to standard output; check where it is redirected to")]
     Write(#[source] io::Error),
@@ -59,9 +69,12 @@ impl ExecError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Write(error) | Self::Output(error) => stdout::exit_code(error, FAILURE),
-            Self::Request(_) | Self::Daemon(_) | Self::Signals(_) | Self::StillRunning(_) => {
-                FAILURE
-            }
+            Self::Request(_)
+            | Self::Daemon(_)
+            | Self::Signals(_)
+            | Self::PrivateBackground
+            | Self::Terminal(_)
+            | Self::StillRunning(_) => FAILURE,
         }
     }
 }
@@ -76,25 +89,88 @@ pub async fn run(
     environment: &Environment,
 ) -> Result<u8, ExecError> {
     let json = args.json;
-    let request = prepare(args, global, environment)?;
-    let names = Names {
-        exec_id: request.exec_id.clone(),
-        program: program(&request.command),
-    };
+    let prepared = prepare(args, global, environment)?;
     let mut signals = Signals::install().map_err(ExecError::Signals)?;
     let daemon = Daemon::connect(global.connect.as_deref(), environment).await?;
     let mut sink = if json { Sink::captured() } else { Sink::live() };
-    let followed = follow(&daemon, request, &mut sink, &mut signals).await;
+    let done = perform(&daemon, prepared, &mut sink, &mut signals).await;
     daemon.close().await;
-    finish(&names, followed, &sink)
+    match done? {
+        Done::Started(text) => {
+            stdout::write(text.as_bytes()).map_err(ExecError::Write)?;
+            Ok(0)
+        }
+        Done::Followed(names, followed) => finish(&names, *followed, &sink),
+    }
+}
+
+/// What was done.
+#[derive(Debug)]
+enum Done {
+    /// The command runs in the background; what is printed about it.
+    Started(String),
+    /// The command has ended.
+    Followed(Names, Box<Followed>),
+}
+
+async fn perform(
+    daemon: &Daemon,
+    prepared: Prepared,
+    sink: &mut Sink,
+    signals: &mut Signals,
+) -> Result<Done, ExecError> {
+    let Prepared {
+        request,
+        session,
+        background,
+    } = prepared;
+    if background && daemon.is_private() {
+        return Err(ExecError::PrivateBackground);
+    }
+    if let Some(session) = &session {
+        let workspace = session.workspace.as_deref();
+        daemon.use_session(&session.scope, workspace).await?;
+    }
+    if background {
+        let job = daemon.start_background(request).await?;
+        return Ok(Done::Started(match sink {
+            Sink::Captured(_) => {
+                serde_json::to_string(&job).map_err(|error| ExecError::Write(error.into()))? + "\n"
+            }
+            Sink::Live { .. } => job.exec_id + "\n",
+        }));
+    }
+    let names = Names::of(&request);
+    // Given back before anything is said about the command.
+    let raw = match request.input {
+        ExecInput::Terminal(_) => RawTerminal::enter().map_err(ExecError::Terminal)?,
+        ExecInput::Nothing | ExecInput::Pipe => None,
+    };
+    let followed = follow(daemon, request, sink, signals).await;
+    drop(raw);
+    Ok(Done::Followed(names, Box::new(followed)))
 }
 
 /// What the command is called.
 #[derive(Debug)]
 struct Names {
     exec_id: String,
+    session_id: Option<String>,
     /// The program that was to be started.
     program: String,
+}
+
+impl Names {
+    fn of(request: &ExecRequest) -> Self {
+        Self {
+            exec_id: request.exec_id.clone(),
+            session_id: match &request.place {
+                ExecPlace::Session(id) => Some(id.clone()),
+                ExecPlace::Sandbox(_) => None,
+            },
+            program: program(&request.command),
+        }
+    }
 }
 
 fn program(command: &ExecCommand) -> String {
@@ -137,12 +213,22 @@ fn report(names: &Names, followed: &Followed, sink: &Sink) -> Result<(), ExecErr
     match sink {
         Sink::Captured(captures) => {
             let line = Report::new(&names.exec_id, followed, captures)
+                .of_session(names.session_id.as_deref())
                 .line()
                 .map_err(|error| ExecError::Write(error.into()))?;
             stdout::write(line.as_bytes()).map_err(ExecError::Write)
         }
         Sink::Live { .. } => {
+            let started = followed.started.iter();
+            for note in started.flat_map(|started| &started.notes) {
+                complaint::line(note);
+            }
             for note in notes(&names.program, &followed.outcome, followed.lost) {
+                complaint::line(&note);
+            }
+            if names.session_id.is_some()
+                && let Some(note) = notes::moved(followed)
+            {
                 complaint::line(&note);
             }
             Ok(())

@@ -1,7 +1,7 @@
 //! Short notes for a person after a command: what the jail refused, what ended it, what was left. Pure.
 
-use super::follow::LostBytes;
-use crate::daemon::{Blocked, Denial, ExitReason, Outcome, SetupFailure};
+use super::follow::{Followed, LostBytes};
+use crate::daemon::{Blocked, Denial, ExitReason, LimitHit, Outcome, OutputFile, SetupFailure};
 
 /// The notes on a command that was to start `program`, one line each; none when it simply ran.
 #[must_use]
@@ -15,16 +15,75 @@ pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
             .map(|failure| setup_failure(program, failure)),
     );
     lines.extend(ending(outcome));
+    lines.extend(outcome.limits_hit.iter().map(limit));
     lines.extend(outcome.denials.iter().map(denial));
     lines.extend(leftovers(outcome));
+    lines.extend(unproven(outcome));
     let missing = lost.stdout.saturating_add(lost.stderr);
     if missing > 0 {
         lines.push(format!(
             "{missing} bytes of output were dropped, because they were read too slowly"
         ));
     }
+    lines.extend(outcome.output_file.as_ref().map(output_file));
     lines.extend(outcome.notes.iter().cloned());
     lines
+}
+
+/// Where the session is now, when the command changed that.
+pub(super) fn moved(followed: &Followed) -> Option<String> {
+    let cwd = &followed.outcome.cwd;
+    let before = followed.started.as_ref().map(|started| &started.cwd);
+    (!cwd.is_empty() && before.is_some_and(|before| before != cwd))
+        .then(|| format!("the session is in {cwd} now"))
+}
+
+fn limit(hit: &LimitHit) -> String {
+    let LimitHit {
+        limit,
+        count,
+        evidence,
+    } = hit;
+    let how_often = match count {
+        0 | 1 => String::new(),
+        count => format!(" {count} times"),
+    };
+    format!("it ran into its {limit} limit{how_often} [{evidence}]")
+}
+
+/// Only of interest when something had to be killed.
+fn unproven(outcome: &Outcome) -> Option<String> {
+    let killed = match outcome.reason {
+        ExitReason::Exited | ExitReason::Signaled => outcome.leftover_processes > 0,
+        ExitReason::Timeout
+        | ExitReason::IdleTimeout
+        | ExitReason::Cancelled
+        | ExitReason::OutputLimit
+        | ExitReason::CpuLimit
+        | ExitReason::DiskLimit => true,
+        ExitReason::OomKilled
+        | ExitReason::SandboxKilled
+        | ExitReason::SetupFailed
+        | ExitReason::Blocked
+        | ExitReason::Disconnected
+        | ExitReason::Drained
+        | ExitReason::Lost => false,
+    };
+    (killed && !outcome.proven).then(|| {
+        "every process that could be found was killed; this host offers no proof that none was missed"
+            .to_owned()
+    })
+}
+
+fn output_file(file: &OutputFile) -> String {
+    let missing = match file.missing_bytes {
+        0 => String::new(),
+        bytes => format!(", {bytes} more are not in it"),
+    };
+    format!(
+        "the output is kept in {} for the session's commands ({} bytes{missing})",
+        file.path, file.bytes
+    )
 }
 
 /// What outlived a command that ended by itself. Whatever else ends a command ends the whole tree.
@@ -123,8 +182,11 @@ fn sentence(denial: &Denial) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LostBytes, notes};
-    use crate::daemon::{Blocked, Denial, ExitReason, Outcome, SetupFailure};
+    use super::{Followed, LostBytes, moved, notes};
+    use crate::daemon::{
+        Blocked, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, Sandbox, SetupFailure,
+        Started,
+    };
 
     fn exited() -> Outcome {
         Outcome {
@@ -145,6 +207,22 @@ mod tests {
             reason: ExitReason::Timeout,
             duration_ms: 2004,
             leftover_processes: 2,
+            proven: true,
+            limits_hit: [
+                ("memory", 3, "memory.events oom_kill"),
+                ("cpu", 1, "SIGXCPU"),
+            ]
+            .map(|(limit, count, evidence)| LimitHit {
+                limit,
+                count,
+                evidence: evidence.into(),
+            })
+            .into(),
+            output_file: Some(OutputFile {
+                path: "/run/output/e1".into(),
+                bytes: 9_000_000,
+                missing_bytes: 5,
+            }),
             denials: vec![
                 Denial {
                     layer: "landlock".into(),
@@ -175,9 +253,12 @@ mod tests {
         };
         expect_test::expect![[r"
             timeout: ended after 2004 ms with everything it had started
+            it ran into its memory limit 3 times [memory.events oom_kill]
+            it ran into its cpu limit [SIGXCPU]
             read /etc/shadow is denied: no rule grants it [landlock, rule default, inferred]
             connect port 80 is denied [landlock, rule a.toml:3, kernel]
-            7 bytes of output were dropped, because they were read too slowly"]]
+            7 bytes of output were dropped, because they were read too slowly
+            the output is kept in /run/output/e1 for the session's commands (9000000 bytes, 5 more are not in it)"]]
         .assert_eq(&notes("ls", &outcome, lost).join("\n"));
     }
 
@@ -238,6 +319,81 @@ mod tests {
             let note = "2 processes outlived the command and were ended".to_owned();
             let notes = notes("ls", &outcome, LostBytes::default());
             assert_eq!(notes.contains(&note), expected, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_proof_is_told_when_something_had_to_be_killed_and_only_then() {
+        for (reason, leftover_processes, proven, told) in [
+            (ExitReason::Exited, 0, false, false),
+            (ExitReason::Exited, 1, false, true),
+            (ExitReason::Exited, 1, true, false),
+            (ExitReason::Timeout, 0, false, true),
+            (ExitReason::Timeout, 0, true, false),
+            (ExitReason::Blocked, 0, false, false),
+            (ExitReason::Lost, 0, false, false),
+        ] {
+            let outcome = Outcome {
+                reason,
+                leftover_processes,
+                proven,
+                ..Outcome::lost()
+            };
+            let lines = notes("ls", &outcome, LostBytes::default());
+            let found = lines.iter().any(|line| line.contains("no proof"));
+            assert_eq!(found, told, "{reason:?} {leftover_processes} {proven}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_has_moved_says_where_it_is() {
+        for (before, after, told) in [
+            ("/w", "/w/src", Some("the session is in /w/src now")),
+            ("/w", "/w", None),
+            ("/w", "", None),
+        ] {
+            let followed = Followed {
+                started: Some(Started {
+                    cwd: before.into(),
+                    ..started()
+                }),
+                outcome: Outcome {
+                    cwd: after.into(),
+                    ..exited()
+                },
+                ..Followed::default()
+            };
+            assert_eq!(moved(&followed).as_deref(), told);
+        }
+    }
+
+    fn started() -> Started {
+        Started {
+            sandbox: Sandbox {
+                profile: "workspace".into(),
+                digest: "d".into(),
+                tier: "T2",
+                layers: Vec::new(),
+                degraded: Vec::new(),
+                landlock_abi: 7,
+                uid: 1000,
+                identity: "caller".into(),
+                cgroup: "none".into(),
+            },
+            limits: Limits {
+                timeout_ms: None,
+                idle_timeout_ms: None,
+                kill_grace_ms: None,
+                cpu_seconds: None,
+                memory_bytes: None,
+                pids: None,
+                file_size_bytes: None,
+                open_files: None,
+                output_bytes: None,
+                disk_bytes: None,
+            },
+            cwd: "/w".into(),
+            notes: Vec::new(),
         }
     }
 }

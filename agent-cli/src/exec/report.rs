@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::{capture::Capture, follow::Followed};
-use crate::daemon::{Blocked, Denial, ExitReason, Limits, Outcome, Sandbox, SetupFailure};
+use crate::daemon::{
+    Blocked, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, Sandbox, SetupFailure,
+};
 
 /// Most bytes kept of each text, half of them from each side.
 const KEPT_BYTES: usize = 1 << 20;
@@ -56,8 +58,11 @@ pub struct Report<'a> {
     blocked: Option<&'a Blocked>,
     #[serde(skip_serializing_if = "Option::is_none")]
     setup_failure: Option<&'a SetupFailure>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<&'a str>,
+    limits_hit: &'a [LimitHit],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_file: Option<&'a OutputFile>,
 }
 
 impl<'a> Report<'a> {
@@ -101,8 +106,19 @@ impl<'a> Report<'a> {
             sandbox: followed.started.as_ref().map(|started| &started.sandbox),
             blocked: outcome.blocked.as_ref(),
             setup_failure: outcome.setup_failure.as_ref(),
-            notes: &outcome.notes,
+            notes: started_notes(followed)
+                .chain(&outcome.notes)
+                .map(String::as_str)
+                .collect(),
+            limits_hit: &outcome.limits_hit,
+            output_file: outcome.output_file.as_ref(),
         }
+    }
+
+    /// The same, of a command in a session.
+    #[must_use]
+    pub fn of_session(self, session_id: Option<&'a str>) -> Self {
+        Self { session_id, ..self }
     }
 
     /// The object as one line.
@@ -112,6 +128,11 @@ impl<'a> Report<'a> {
     pub fn line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self).map(|text| text + "\n")
     }
+}
+
+fn started_notes(followed: &Followed) -> impl Iterator<Item = &String> {
+    let started = followed.started.iter();
+    started.flat_map(|started| &started.notes)
 }
 
 /// Where the command ended, or at least where it started.
@@ -127,7 +148,8 @@ mod tests {
     use super::{Captures, Report};
     use crate::{
         daemon::{
-            Degradation, Denial, ExitReason, Limits, Outcome, OutputStream, Sandbox, Started,
+            Degradation, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, OutputStream,
+            Sandbox, Started,
         },
         exec::follow::{Followed, LostBytes},
     };
@@ -147,6 +169,7 @@ mod tests {
                 landlock_abi: 7,
                 uid: 1000,
                 identity: "caller".into(),
+                cgroup: "cgroup-v2".into(),
             },
             limits: Limits {
                 timeout_ms: Some(120_000),
@@ -158,8 +181,10 @@ mod tests {
                 file_size_bytes: None,
                 open_files: Some(1024),
                 output_bytes: None,
+                disk_bytes: None,
             },
             cwd: "/w".into(),
+            notes: vec!["back in the workspace".into()],
         }
     }
 
@@ -189,13 +214,24 @@ mod tests {
                 stdout_bytes: 3,
                 cwd: "/w".into(),
                 denials: vec![denial()],
+                limits_hit: vec![LimitHit {
+                    limit: "memory",
+                    count: 2,
+                    evidence: "memory.events oom_kill".into(),
+                }],
+                output_file: Some(OutputFile {
+                    path: "/run/output/e1".into(),
+                    bytes: 9,
+                    missing_bytes: 1,
+                }),
                 ..Outcome::lost()
             },
             ..Followed::default()
         };
-        let line = Report::new("e1", &followed, &captures).line().unwrap();
+        let report = Report::new("e1", &followed, &captures).of_session(Some("s1"));
+        let line = report.line().unwrap();
         expect_test::expect![[r#"
-            {"exec_id":"e1","session_id":null,"reason":"exited","exit_code":1,"signal":null,"output":"hi\n","stdout":"hi\n","stderr":"","stdout_bytes":3,"stderr_bytes":0,"truncated":false,"dropped_bytes":0,"duration_ms":0,"leftover_processes":0,"cwd":"/w","denials":[{"layer":"landlock","access":"read","path":"/etc/shadow","rule":"default","source":"inferred","text":"t"}],"limits":{"timeout_ms":120000,"idle_timeout_ms":null,"kill_grace_ms":2000,"cpu_seconds":null,"memory_bytes":null,"pids":512,"file_size_bytes":null,"open_files":1024,"output_bytes":null},"sandbox":{"profile":"workspace","digest":"d1","tier":"T1","layers":["landlock","seccomp"],"degraded":[{"layer":"pid-namespace","guarantee":"g","reason":"r"}],"landlock_abi":7,"uid":1000,"identity":"caller"}}
+            {"exec_id":"e1","session_id":"s1","reason":"exited","exit_code":1,"signal":null,"output":"hi\n","stdout":"hi\n","stderr":"","stdout_bytes":3,"stderr_bytes":0,"truncated":false,"dropped_bytes":0,"duration_ms":0,"leftover_processes":0,"cwd":"/w","denials":[{"layer":"landlock","access":"read","path":"/etc/shadow","rule":"default","source":"inferred","text":"t"}],"limits":{"timeout_ms":120000,"idle_timeout_ms":null,"kill_grace_ms":2000,"cpu_seconds":null,"memory_bytes":null,"pids":512,"file_size_bytes":null,"open_files":1024,"output_bytes":null,"disk_bytes":null},"sandbox":{"profile":"workspace","digest":"d1","tier":"T1","layers":["landlock","seccomp"],"degraded":[{"layer":"pid-namespace","guarantee":"g","reason":"r"}],"landlock_abi":7,"uid":1000,"identity":"caller","cgroup":"cgroup-v2"},"notes":["back in the workspace"],"limits_hit":[{"limit":"memory","count":2,"evidence":"memory.events oom_kill"}],"output_file":{"path":"/run/output/e1","bytes":9,"missing_bytes":1}}
         "#]]
         .assert_eq(&line);
     }

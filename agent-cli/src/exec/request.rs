@@ -1,14 +1,14 @@
 //! From the command line of `exec` to a request: reads the script, decides the directories.
 
-use std::{ffi::OsString, fs, io, io::Read, path::PathBuf};
+use std::{ffi::OsString, fs, io, io::Read, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
 use crate::{
     args::{ExecArgs, GlobalArgs},
     config::{self, Environment, WorkspaceError},
-    daemon::{ExecCommand, ExecRequest, SandboxChoice},
-    ids,
+    daemon::{ExecCommand, ExecInput, ExecPlace, ExecRequest, SandboxChoice, SessionScope},
+    ids, local,
 };
 
 /// Longest script the daemon takes, in bytes.
@@ -39,6 +39,29 @@ pub enum RequestError {
     Argument,
 }
 
+/// How long a session of `exec --session` lives after its last use.
+const SESSION_LEASE: Duration = Duration::from_secs(3600);
+
+/// A request, and the session that it needs.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The request.
+    pub request: ExecRequest,
+    /// The session in which it runs.
+    pub session: Option<NamedSession>,
+    /// It is started and left.
+    pub background: bool,
+}
+
+/// A session that the command line names.
+#[derive(Debug, Clone)]
+pub struct NamedSession {
+    /// What it is made of, if it does not exist.
+    pub scope: SessionScope,
+    /// The workspace, if the command line names one.
+    pub workspace: Option<PathBuf>,
+}
+
 /// Builds the request.
 ///
 /// # Errors
@@ -47,32 +70,66 @@ pub fn prepare(
     args: ExecArgs,
     global: &GlobalArgs,
     environment: &Environment,
-) -> Result<ExecRequest, RequestError> {
-    let workspace = config::workspace(global.workspace.as_deref(), &environment.current_dir)?;
-    let cwd = config::start_directory(args.cwd.as_deref(), &environment.current_dir, &workspace);
-    let command = match (args.file, args.stdin) {
-        (Some(path), _) => {
-            let opened = fs::File::open(&path);
-            ExecCommand::Script(read_script(opened, path)?)
-        }
-        (None, Some(_)) => ExecCommand::Script(read_script(Ok(io::stdin()), "standard input")?),
-        (None, None) => from_words(args.command)?,
+) -> Result<Prepared, RequestError> {
+    let here = &environment.current_dir;
+    let workspace = config::workspace(global.workspace.as_deref(), here)?;
+    let cwd = config::start_directory(args.cwd.as_deref(), here, &workspace);
+    let sandbox = SandboxChoice {
+        profile: global.profile.clone(),
+        workspace: workspace.clone(),
     };
-    Ok(ExecRequest {
-        exec_id: ids::unique("exec"),
-        command,
-        sandbox: SandboxChoice {
-            profile: global.profile.clone(),
-            workspace,
+    let session = args.session.as_ref().map(|id| NamedSession {
+        scope: SessionScope {
+            session_id: id.0.clone(),
+            sandbox: sandbox.clone(),
+            cwd: config::start_directory(None, here, &workspace),
+            lease: Some(SESSION_LEASE),
         },
-        cwd,
+        workspace: global.workspace.as_ref().map(|_| workspace),
+    });
+    let request = ExecRequest {
+        exec_id: ids::unique("exec"),
+        input: input(&args),
+        // A session knows where it is.
+        cwd: match (&session, &args.cwd) {
+            (Some(_), None) => PathBuf::new(),
+            (Some(_), Some(_)) | (None, _) => cwd,
+        },
+        place: match args.session {
+            Some(id) => ExecPlace::Session(id.0),
+            None => ExecPlace::Sandbox(sandbox),
+        },
+        command: match (args.file, args.stdin) {
+            (Some(path), _) => {
+                let opened = fs::File::open(&path);
+                ExecCommand::Script(read_script(opened, path)?)
+            }
+            (None, Some(_)) => ExecCommand::Script(read_script(Ok(io::stdin()), "standard input")?),
+            (None, None) => from_words(args.command)?,
+        },
         env: args
             .env
             .into_iter()
             .map(|pair| (pair.name, pair.value))
             .collect(),
         timeout: args.timeout.map(|timeout| timeout.0),
+        queue: args.queue_timeout.map(|timeout| timeout.0),
+    };
+    Ok(Prepared {
+        request,
+        session,
+        background: args.background,
     })
+}
+
+fn input(args: &ExecArgs) -> ExecInput {
+    if args.pty {
+        ExecInput::Terminal(local::size())
+    } else if args.forward_stdin {
+        ExecInput::Pipe
+    } else {
+        ExecInput::Nothing
+    }
 }
 
 /// One word is a script, several are a program and its arguments.

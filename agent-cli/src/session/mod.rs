@@ -20,7 +20,7 @@ use crate::{
     },
     args::GlobalArgs,
     config::{self, Environment},
-    daemon::{Daemon, SandboxChoice, ToolScope},
+    daemon::{Daemon, DaemonError, Lease, SandboxChoice, SessionScope, ToolPort, ToolScope},
     ids,
     permission::Permissions,
     terminal::Input,
@@ -97,6 +97,8 @@ pub struct Session {
     pub daemon: Daemon,
     /// What it is.
     pub about: About,
+    /// The daemon's session, where directory and exports live; absent when the daemon has none.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Session {
@@ -111,11 +113,6 @@ impl Session {
         company: Company,
     ) -> Result<Self, (SessionError, Daemon)> {
         let session_id = ids::unique("s");
-        let scope = ToolScope {
-            sandbox: place.sandbox.clone(),
-            cwd: place.cwd.clone(),
-            session: session_id.clone(),
-        };
         let profile = match usable_profile(&daemon, place.sandbox.profile.as_deref()).await {
             Ok(profile) => profile,
             Err(error) => return Err((error, daemon)),
@@ -123,8 +120,8 @@ impl Session {
         if let Err(error) = daemon.check(&place.sandbox).await {
             return Err((SessionError::Place(error), daemon));
         }
-        let tools = match daemon.tools(scope).await {
-            Ok(tools) => Arc::new(tools),
+        let (lease, tools) = match tools(&daemon, &place, &session_id).await {
+            Ok(opened) => opened,
             Err(error) => return Err((error.into(), daemon)),
         };
         let definitions = tools.definitions();
@@ -151,13 +148,51 @@ impl Session {
             agent: Agent::new(settings, ports),
             daemon,
             about,
+            lease,
         })
     }
 
-    /// Ends the session and, if it is private, the daemon.
+    /// Ends the session with everything that runs in it and, if it is private, the daemon.
     pub async fn close(self) {
         drop(self.agent);
+        // A private daemon ends its sessions when it ends.
+        if let Some(lease) = self.lease
+            && !self.daemon.is_private()
+        {
+            lease.close().await;
+        }
         self.daemon.close().await;
+    }
+}
+
+/// Opens the daemon's session and binds the tools to it.
+async fn tools(
+    daemon: &Daemon,
+    place: &Place,
+    session_id: &str,
+) -> Result<(Option<Arc<Lease>>, Arc<ToolPort>), DaemonError> {
+    let lease = daemon
+        .open_session(SessionScope {
+            session_id: session_id.to_owned(),
+            sandbox: place.sandbox.clone(),
+            cwd: place.cwd.clone(),
+            lease: None,
+        })
+        .await?;
+    let scope = ToolScope {
+        sandbox: place.sandbox.clone(),
+        cwd: place.cwd.clone(),
+        session: session_id.to_owned(),
+        lease: lease.clone(),
+    };
+    match daemon.tools(scope).await {
+        Ok(tools) => Ok((lease, Arc::new(tools))),
+        Err(error) => {
+            if let Some(lease) = lease {
+                lease.close().await;
+            }
+            Err(error)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::ToolCall;
 use super::{excerpt, neutral};
 
 /// How much of a command is shown. Whoever decides about a command must see what it does.
-const MAX_COMMAND_CHARS: usize = 4000;
+const MAX_LINE_CHARS: usize = 4000;
 /// How much of a result is shown; the model reads all of it.
 const MAX_RESULT_CHARS: usize = 200;
 /// How much of a command is repeated.
@@ -14,17 +14,21 @@ const MAX_REMINDER_CHARS: usize = 60;
 const MAX_REMARKS: usize = 8;
 const MAX_REMARK_CHARS: usize = 400;
 
-/// The call as a line: `$ command`, or the tool's name and its input.
+/// The call as a line: `$ command`, what happens to which background command, or the tool's name and its input.
 #[must_use]
 pub fn headline(call: &ToolCall) -> String {
-    match call
-        .input
-        .get("command")
-        .and_then(serde_json::Value::as_str)
-    {
-        Some(command) => format!("$ {}", excerpt(command.trim_end(), MAX_COMMAND_CHARS)),
-        None => excerpt(&format!("{} {}", call.name, call.input), MAX_COMMAND_CHARS),
-    }
+    let text = |key: &str| call.input.get(key).and_then(serde_json::Value::as_str);
+    let background = call.input.get("background") == Some(&serde_json::Value::Bool(true));
+    let line = match (call.name.as_str(), text("command"), text("bash_id")) {
+        (_, Some(command), _) if background => {
+            format!("$ {} &  (in the background)", command.trim_end())
+        }
+        (_, Some(command), _) => format!("$ {}", command.trim_end()),
+        ("bash_output", None, Some(id)) => format!("read the output of {id}"),
+        ("bash_kill", None, Some(id)) => format!("end {id}"),
+        (name, None, _) => format!("{name} {}", call.input),
+    };
+    excerpt(&line, MAX_LINE_CHARS)
 }
 
 /// The beginning of the call, to tell results apart.
@@ -64,6 +68,37 @@ mod tests {
     use super::{echo, headline};
     use crate::model::ToolCall;
     use serde_json::json;
+
+    #[test]
+    fn what_happens_to_a_background_command_is_shown_with_its_id() {
+        for (name, input, expected) in [
+            (
+                "bash",
+                json!({"command": "make serve\n", "background": true}),
+                "$ make serve &  (in the background)",
+            ),
+            (
+                "bash",
+                json!({"command": "ls", "background": false}),
+                "$ ls",
+            ),
+            (
+                "bash_output",
+                json!({"bash_id": "s-1-0", "wait_ms": 500}),
+                "read the output of s-1-0",
+            ),
+            ("bash_kill", json!({"bash_id": "s-1-0"}), "end s-1-0"),
+            ("bash_kill", json!({}), "bash_kill {}"),
+            ("other", json!({"bash_id": "x"}), r#"other {"bash_id":"x"}"#),
+        ] {
+            let call = ToolCall {
+                id: "1".into(),
+                name: name.into(),
+                input,
+            };
+            assert_eq!(headline(&call), expected);
+        }
+    }
 
     #[test]
     fn a_command_is_shown_as_it_will_run_and_harmless() {

@@ -1,0 +1,158 @@
+//! Our own terminal, as a command on a terminal of its own needs it: raw mode, size, and changes of that.
+
+use crate::daemon::TerminalSize;
+
+/// The size when there is no terminal to ask.
+const USUAL: TerminalSize = TerminalSize {
+    columns: 80,
+    rows: 24,
+};
+/// Most columns or rows that the daemon takes.
+const MOST: u16 = 4096;
+
+/// A size that the daemon takes, whatever the terminal says.
+fn sane(columns: u16, rows: u16) -> TerminalSize {
+    if columns == 0 || rows == 0 {
+        return USUAL;
+    }
+    TerminalSize {
+        columns: columns.min(MOST),
+        rows: rows.min(MOST),
+    }
+}
+
+#[cfg(unix)]
+mod system {
+    use std::io::{self, IsTerminal};
+
+    use rustix::termios::{self, OptionalActions, Termios};
+    use tokio::signal::unix::{self, SignalKind};
+
+    use super::{TerminalSize, USUAL, sane};
+
+    /// Raw mode, for as long as this exists: given back on every way out, a panic included.
+    #[derive(Debug)]
+    pub struct RawTerminal {
+        before: Termios,
+    }
+
+    impl RawTerminal {
+        /// Puts the terminal on standard input into raw mode; `None` when there is none.
+        ///
+        /// # Errors
+        /// The terminal refuses.
+        pub fn enter() -> io::Result<Option<Self>> {
+            let stdin = io::stdin();
+            if !stdin.is_terminal() {
+                return Ok(None);
+            }
+            let before = termios::tcgetattr(&stdin)?;
+            let mut raw = before.clone();
+            raw.make_raw();
+            termios::tcsetattr(&stdin, OptionalActions::Drain, &raw)?;
+            Ok(Some(Self { before }))
+        }
+    }
+
+    impl Drop for RawTerminal {
+        fn drop(&mut self) {
+            let given_back = termios::tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
+            // Nobody is left to be told that the terminal is gone.
+            given_back.unwrap_or_default();
+        }
+    }
+
+    /// The size of our terminal, on whichever stream it is.
+    #[must_use]
+    pub fn size() -> TerminalSize {
+        let sizes = [
+            termios::tcgetwinsize(io::stdin()),
+            termios::tcgetwinsize(io::stdout()),
+            termios::tcgetwinsize(io::stderr()),
+        ];
+        let size = sizes.into_iter().flatten().next();
+        size.map_or(USUAL, |size| sane(size.ws_col, size.ws_row))
+    }
+
+    /// Changes of the size.
+    #[derive(Debug)]
+    pub struct Resizes(unix::Signal);
+
+    impl Resizes {
+        /// Watches from now on; `None` when that is not possible.
+        #[must_use]
+        pub fn watch() -> Option<Self> {
+            unix::signal(SignalKind::window_change()).ok().map(Self)
+        }
+
+        /// The next size.
+        pub async fn next(&mut self) -> TerminalSize {
+            self.0.recv().await;
+            size()
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::{future, io};
+
+    use super::{TerminalSize, USUAL};
+
+    /// Raw mode; there is none here.
+    #[derive(Debug)]
+    pub struct RawTerminal {}
+
+    impl RawTerminal {
+        /// `None`.
+        ///
+        /// # Errors
+        /// Never.
+        pub fn enter() -> io::Result<Option<Self>> {
+            Ok(None)
+        }
+    }
+
+    /// The usual size.
+    #[must_use]
+    pub fn size() -> TerminalSize {
+        USUAL
+    }
+
+    /// Changes of the size; there are none here.
+    #[derive(Debug)]
+    pub struct Resizes {}
+
+    impl Resizes {
+        /// `None`.
+        #[must_use]
+        pub fn watch() -> Option<Self> {
+            None
+        }
+
+        /// Never returns.
+        pub async fn next(&mut self) -> TerminalSize {
+            future::pending().await
+        }
+    }
+}
+
+pub use system::{RawTerminal, Resizes, size};
+
+#[cfg(test)]
+mod tests {
+    use super::{USUAL, sane};
+
+    #[test]
+    fn a_size_is_one_that_the_daemon_takes() {
+        for ((columns, rows), expected) in [
+            ((120, 40), (120, 40)),
+            ((0, 0), (USUAL.columns, USUAL.rows)),
+            ((0, 40), (USUAL.columns, USUAL.rows)),
+            ((u16::MAX, 1), (4096, 1)),
+        ] {
+            let size = sane(columns, rows);
+            assert_eq!((size.columns, size.rows), expected);
+        }
+    }
+}
