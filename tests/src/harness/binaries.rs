@@ -42,6 +42,13 @@ fn build() -> PathBuf {
         "--manifest-path",
     ]);
     cargo.arg(manifest).env("CARGO_TARGET_DIR", target);
+    // Cargo describes the test's crate in the environment. Build scripts that watch these variables for their
+    // own crate would run again, and everything that depends on them would be built again, back and forth.
+    let of_this_crate =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars().filter(|(name, _)| of_this_crate(name)) {
+        cargo.env_remove(name);
+    }
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
