@@ -32,11 +32,14 @@ pub fn processes_with(word: &str) -> Vec<Process> {
 
 /// Whether a process runs; one that only waits to be reaped by its parent does not.
 pub fn is_running(pid: i32) -> bool {
+    state_of(pid).is_some_and(|letter| !matches!(letter, 'Z' | 'X'))
+}
+
+/// State of a process as `ps` shows it; `Z` is a zombie. `None`: there is none.
+pub fn state_of(pid: i32) -> Option<char> {
     let stat = read(pid, "stat");
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, after)| after.chars().next());
-    state.is_some_and(|letter| !matches!(letter, 'Z' | 'X'))
+    stat.rsplit_once(") ")
+        .and_then(|(_, after)| after.chars().next())
 }
 
 /// Children of a process.
