@@ -1,19 +1,19 @@
 //! A client that follows one execution over connections that break: the smallest one that keeps the
 //! promises of the API. It stands beside agent-cli's own, so that a fault can be told from its neighbour.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use agentd_proto::v1;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::{Code, Status, Streaming};
 
 use super::{
     api::{Api, Pings},
     transcript::Transcript,
 };
-
-/// Attempts without a new event before it gives up.
-const ATTEMPTS: u32 = 60;
 
 /// Silence after which a connection counts as broken although it is open.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -24,30 +24,46 @@ const PINGS: Pings = Pings {
 };
 
 /// Follows an execution to its end, whatever happens to its connections. `Run` is repeated until the start
-/// was told, `Attach` continues afterwards.
-pub async fn follow(socket: &Path, spec: &v1::ExecSpec) -> Result<Transcript, String> {
+/// was told, `Attach` continues afterwards. What takes longer than `patience` has hung and is an error.
+pub async fn follow(
+    socket: &Path,
+    spec: &v1::ExecSpec,
+    patience: Duration,
+) -> Result<Transcript, String> {
     let mut transcript = Transcript::default();
-    let mut vain = 0;
-    let mut last = String::new();
-    while vain < ATTEMPTS {
-        let before = transcript.last_seq;
-        match attempt(socket, spec, &mut transcript).await {
-            Ok(()) if transcript.exited.is_some() => return Ok(transcript),
-            Ok(()) => "the stream ended early".clone_into(&mut last),
-            Err(Broken::Transport(why)) => last = why,
-            Err(Broken::Contract(why)) => return Err(why),
-        }
-        vain = if transcript.last_seq > before {
-            0
-        } else {
-            vain + 1
-        };
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let mut history = Vec::new();
+    let whole = reconnect(socket, spec, &mut transcript, &mut history);
+    match timeout(patience, whole).await {
+        Ok(Ok(())) => Ok(transcript),
+        Ok(Err(why)) => Err(format!("{why}; before that: {history:#?}")),
+        Err(_) => Err(format!(
+            "no end after {patience:?}, at event {}: {history:#?}",
+            transcript.last_seq
+        )),
     }
-    Err(format!(
-        "no end after {ATTEMPTS} attempts, at event {}: {last}",
-        transcript.last_seq
-    ))
+}
+
+async fn reconnect(
+    socket: &Path,
+    spec: &v1::ExecSpec,
+    transcript: &mut Transcript,
+    history: &mut Vec<String>,
+) -> Result<(), String> {
+    let began = Instant::now();
+    loop {
+        let outcome = attempt(socket, spec, transcript).await;
+        if transcript.exited.is_some() {
+            return Ok(());
+        }
+        let why = match outcome {
+            Ok(()) => "the stream ended early".to_owned(),
+            Err(Broken::Transport(why)) => why,
+            Err(Broken::Contract(why)) => return Err(why),
+        };
+        let at = began.elapsed();
+        history.push(format!("{at:?}, event {}: {why}", transcript.last_seq));
+        sleep(Duration::from_millis(5)).await;
+    }
 }
 
 enum Broken {

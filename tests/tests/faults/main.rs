@@ -6,7 +6,7 @@
 mod commands;
 mod plan;
 
-use std::{fs, sync::Arc};
+use std::{fs, sync::Arc, time::Duration};
 
 use agentd_proto::v1;
 use agentd_tests::harness::{
@@ -18,6 +18,9 @@ use crate::{commands::Command, plan::Plan};
 
 /// Rounds at once: enough to keep the machine busy, and few enough for its two processors.
 const AT_ONCE: usize = 4;
+
+/// A round takes a second or two; what takes this long has hung.
+const PATIENCE: Duration = Duration::from_secs(25);
 
 struct Stage {
     world: World,
@@ -96,13 +99,13 @@ async fn round(stage: &Stage, seed: u64) -> Result<Tally, String> {
     });
     let id = format!("fault-{seed}");
     let spec = plan.command.spec(world, &id);
-    let first = async { follow(&proxy.socket, &spec).await };
+    let first = async { follow(&proxy.socket, &spec, PATIENCE).await };
     let second = async {
         // The same request once more while the first connection may still be alive.
         match plan.again_after {
             Some(delay) => {
                 tokio::time::sleep(delay).await;
-                follow(&proxy.socket, &spec).await.map(Some)
+                follow(&proxy.socket, &spec, PATIENCE).await.map(Some)
             }
             None => Ok(None),
         }
