@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use super::{
     program::{Ended, Program, Running},
-    survivors::children_of,
+    survivors::{children_of, parent_of, processes_named},
     wait::wait_until,
     world::World,
 };
@@ -64,6 +64,18 @@ impl Daemon {
         launcher
             .unwrap_or_else(|| panic!("no launcher among {children:?}"))
             .pid
+    }
+
+    /// Processes of the daemon itself while it lives: agentd, its launcher, and the one that cleans up
+    /// after a killed launcher. Everything else belongs to a command.
+    pub fn own_processes(&self, launcher: i32) -> Vec<i32> {
+        let janitors = processes_named("agentd-janitor");
+        let ours = janitors.into_iter().filter(|process| {
+            parent_of(process.pid).is_some_and(|parent| parent == launcher || parent == self.pid())
+        });
+        let mut pids = vec![self.pid(), launcher];
+        pids.extend(ours.map(|process| process.pid));
+        pids
     }
 
     /// Peak resident memory of agentd in KiB.

@@ -25,7 +25,9 @@ pub use program::{Ended, Program, Running};
 pub use proxy::{Fate, Fault, Pace, Proxy};
 pub use random::{Random, rounds, seeds};
 pub use residue::{adopt_orphans, bury_orphans, members_of_cgroups, residue};
-pub use survivors::{Process, children_of, is_running, processes_with, state_of};
+pub use survivors::{
+    Process, children_of, is_running, parent_of, processes_named, processes_with, state_of,
+};
 pub use transcript::{Track, Transcript};
 pub use wait::wait_until;
 pub use world::World;

@@ -49,6 +49,11 @@ pub fn children_of(parent: i32) -> Vec<Process> {
         .collect()
 }
 
+/// Processes of this short name.
+pub fn processes_named(name: &str) -> Vec<Process> {
+    all().filter(|process| process.name == name).collect()
+}
+
 fn all() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").expect("/proc");
     entries.flatten().filter_map(|entry| {
@@ -65,7 +70,8 @@ fn all() -> impl Iterator<Item = Process> {
     })
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// Parent of a process.
+pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = read(pid, "stat");
     // The name in parentheses may hold anything; the fields after it are numbers.
     let after = stat.rsplit_once(')')?.1;
