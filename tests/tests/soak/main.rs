@@ -34,7 +34,7 @@ struct Both {
 #[test]
 fn thousands_of_executions_leave_memory_descriptors_and_threads_as_they_were() {
     let total = rounds(600, 20_000);
-    let first = (total / 3).min(1000);
+    let first = (total / 2).min(1000);
     let mode = *Mode::possible().first().expect("some kind of host");
     let world = World::new(mode);
     let daemon = Daemon::start(&world);
