@@ -68,18 +68,21 @@ fn no_descriptor_of_anybody_reaches_a_command() {
 fn the_smaller_limit_holds() {
     in_every_mode(|mode| {
         let world = World::new(mode);
-        let low = "ulimit -S -n 512; ulimit -S -f 2000; exec \"$@\"";
+        let low = "ulimit -n 512; ulimit -S -f 2000; ulimit -S -t 900; exec \"$@\"";
         let daemon = daemon_under(&world, low);
         let ended = daemon
-            .cli(&world, &["exec", "--", "ulimit -n; ulimit -f"])
+            .cli(&world, &["exec", "--", "ulimit -n; ulimit -f; ulimit -t"])
             .run();
         let limits: Vec<u64> = ended
             .stdout
             .lines()
             .filter_map(|l| l.parse().ok())
             .collect();
-        assert_eq!(limits.len(), 2, "{ended:?}");
-        assert!(limits[0] <= 512 && limits[1] <= 2000, "{ended:?}");
+        assert_eq!(limits.len(), 3, "{ended:?}");
+        assert!(
+            limits[0] <= 512 && limits[1] <= 2000 && limits[2] <= 900,
+            "{ended:?}"
+        );
     });
 }
 

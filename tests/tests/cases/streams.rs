@@ -180,6 +180,8 @@ fn after_a_restart_a_command_is_unknown_and_never_run_again() {
         let runs = room.world.workspace.join("runs");
         assert!(wait_until(PROMPT, || runs.exists()), "it runs");
         room.daemon.signal(nix::sys::signal::Signal::SIGKILL);
+        let gone = wait_until(PROMPT, || !room.daemon.is_running());
+        assert!(gone, "it is killed");
         room.daemon = agentd_tests::harness::Daemon::start(&room.world);
         room.is_empty("after a restart");
         runtime.block_on(async {

@@ -52,7 +52,7 @@ fn two_hundred_exit_codes_reach_their_own_clients() {
         let room = Room::new(mode);
         let script = "
 for n in $(seq 200); do (exit 7) & pids=\"$pids $!\"; done
-for pid in $pids; do wait $pid; echo $?; done | sort | uniq -c";
+for pid in $pids; do wait $pid; echo $?; done >codes; sort codes | uniq -c";
         let (answer, _) = room.run(&[], script);
         assert_eq!(text(&answer, "stdout").trim(), "200 7", "{answer}");
         for round in 0..3 {
