@@ -1,12 +1,18 @@
 //! A daemon on its own socket.
 
-use std::{fs, os::unix::net::UnixStream, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use nix::sys::signal::Signal;
 
 use super::{
+    binaries,
     program::{Ended, Program, Running},
-    survivors::children_of,
+    survivors::{children_of, parent_of, processes_named},
     wait::wait_until,
     world::World,
 };
@@ -24,12 +30,24 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon of this world and waits until it listens.
     pub fn start(world: &World) -> Self {
+        Self::start_by(world, |world, agentd, words| {
+            world.program(agentd).args(words)
+        })
+    }
+
+    /// Starts a daemon by a program of the caller's making, which must become agentd in the end. It is
+    /// given the path of agentd and its arguments.
+    pub fn start_by(
+        world: &World,
+        program: impl FnOnce(&World, &Path, &[&str]) -> Program,
+    ) -> Self {
         let directory = world.base.join("run");
         fs::create_dir_all(&directory).expect("a directory for the socket");
         world.give(&directory);
         let socket = directory.join("agentd.sock");
         let listen = format!("unix:{}", socket.display());
-        let mut running = world.agentd(["serve", "--listen", &listen]).start();
+        let agentd = binaries().join("agentd");
+        let mut running = program(world, &agentd, &["serve", "--listen", &listen]).start();
         let mut ended = None;
         let listens = wait_until(START, || {
             ended = running.try_wait();
@@ -64,6 +82,18 @@ impl Daemon {
         launcher
             .unwrap_or_else(|| panic!("no launcher among {children:?}"))
             .pid
+    }
+
+    /// Processes of the daemon itself while it lives: agentd, its launcher, and the one that cleans up
+    /// after a killed launcher. Everything else belongs to a command.
+    pub fn own_processes(&self, launcher: i32) -> Vec<i32> {
+        let janitors = processes_named("agentd-janitor");
+        let ours = janitors.into_iter().filter(|process| {
+            parent_of(process.pid).is_some_and(|parent| parent == launcher || parent == self.pid())
+        });
+        let mut pids = vec![self.pid(), launcher];
+        pids.extend(ours.map(|process| process.pid));
+        pids
     }
 
     /// Peak resident memory of agentd in KiB.

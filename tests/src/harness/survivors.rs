@@ -32,11 +32,14 @@ pub fn processes_with(word: &str) -> Vec<Process> {
 
 /// Whether a process runs; one that only waits to be reaped by its parent does not.
 pub fn is_running(pid: i32) -> bool {
+    state_of(pid).is_some_and(|letter| !matches!(letter, 'Z' | 'X'))
+}
+
+/// State of a process as `ps` shows it; `Z` is a zombie. `None`: there is none.
+pub fn state_of(pid: i32) -> Option<char> {
     let stat = read(pid, "stat");
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, after)| after.chars().next());
-    state.is_some_and(|letter| !matches!(letter, 'Z' | 'X'))
+    stat.rsplit_once(") ")
+        .and_then(|(_, after)| after.chars().next())
 }
 
 /// Children of a process.
@@ -44,6 +47,11 @@ pub fn children_of(parent: i32) -> Vec<Process> {
     all()
         .filter(|process| parent_of(process.pid) == Some(parent))
         .collect()
+}
+
+/// Processes of this short name.
+pub fn processes_named(name: &str) -> Vec<Process> {
+    all().filter(|process| process.name == name).collect()
 }
 
 fn all() -> impl Iterator<Item = Process> {
@@ -62,7 +70,8 @@ fn all() -> impl Iterator<Item = Process> {
     })
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// Parent of a process.
+pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = read(pid, "stat");
     // The name in parentheses may hold anything; the fields after it are numbers.
     let after = stat.rsplit_once(')')?.1;

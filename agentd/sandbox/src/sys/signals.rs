@@ -12,10 +12,21 @@ const KERNEL_SIGSET_BYTES: usize = 8;
 /// Sets every signal's disposition to the default, since an ignored one survives `execve` (a command
 /// that inherits an ignored SIGPIPE never ends), and empties the mask.
 pub(crate) fn reset_all() -> Result<(), Errno> {
+    // All zero on every architecture: SIG_DFL, no flags, no restorer, an empty mask.
+    let default = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL is a valid disposition; the call fails without effect for KILL, STOP and the
-        // numbers that the C library reserves.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // Not by the C library, which refuses the two numbers that it reserves: they may be ignored too.
+        // SAFETY: `default` is at least as large as the kernel's `sigaction` and valid as one; a NULL old
+        // action is allowed. The call fails without effect for KILL and STOP.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null::<u64>(),
+                KERNEL_SIGSET_BYTES,
+            )
+        };
     }
     set_mask(0)
 }

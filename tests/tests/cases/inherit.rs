@@ -1,0 +1,154 @@
+//! What a command inherits: nothing of the daemon's signals, descriptors, limits, environment.
+
+use std::fs;
+
+use agentd_tests::harness::{Daemon, Mode, World, in_every_mode};
+
+use crate::room::{Room, text};
+
+/// sandlock: SIGPIPE was ignored, and so were others, as the daemon had them.
+#[test]
+fn every_signal_is_as_a_shell_expects_it() {
+    let table = [
+        (
+            "sandlock 01ae05b",
+            "yes | head -1 >/dev/null; echo ${PIPESTATUS[0]}",
+            "141\n",
+        ),
+        (
+            "sandlock 01ae05b",
+            "bash -c 'kill -INT $$; echo ignored'; echo $?",
+            "130\n",
+        ),
+        (
+            "sandlock 01ae05b",
+            "grep -E '^Sig(Ign|Blk)' /proc/self/status | grep -vc '0000000000000000$'",
+            "0\n",
+        ),
+        (
+            "sandlock 01ae05b",
+            "sh -c 'kill -HUP $$; echo ignored'; echo $?",
+            "129\n",
+        ),
+        (
+            "sandlock 01ae05b",
+            "python3 -c 'import signal; print(len(signal.pthread_sigmask(0, [])))'",
+            "0\n",
+        ),
+    ];
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        // The daemon is started with signals ignored, as by nohup.
+        let daemon = daemon_under(&world, "trap '' PIPE HUP USR1; exec \"$@\"");
+        for (source, script, out) in table {
+            let ended = daemon.cli(&world, &["exec", "--", script]).run();
+            assert_eq!(ended.stdout, out, "{source}: {script}: {ended:?}");
+        }
+    });
+}
+
+/// sandlock 52e949a: descriptors of a parent with many open ones leaked.
+#[test]
+fn no_descriptor_of_anybody_reaches_a_command() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let secret = world.base.join("held");
+        fs::write(&secret, "held open").expect("a file");
+        let open = "for n in $(seq 10 300); do eval \"exec $n<$HELD\"; done; exec \"$@\"";
+        let daemon = daemon_under_with(&world, open, &[("HELD", &secret.to_string_lossy())]);
+        let script = "for fd in /proc/$$/fd/*; do readlink $fd; done | grep -vE '^(pipe|/dev/null|anon|.*script|/proc|.*/dev/pts)'; ls /proc/self/fd | wc -l";
+        let ended = daemon.cli(&world, &["exec", "--", script]).run();
+        // 0, 1, 2 and the one that ls has on the directory.
+        assert_eq!(ended.stdout, "4\n", "{ended:?}");
+    });
+}
+
+/// sandlock d4a8543: a requested limit above an inherited soft one widened it.
+#[test]
+fn the_smaller_limit_holds() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let low = "ulimit -n 512; ulimit -S -f 2000; ulimit -S -t 900; exec \"$@\"";
+        let daemon = daemon_under(&world, low);
+        let ended = daemon
+            .cli(&world, &["exec", "--", "ulimit -n; ulimit -f; ulimit -t"])
+            .run();
+        let limits: Vec<u64> = ended
+            .stdout
+            .lines()
+            .filter_map(|l| l.parse().ok())
+            .collect();
+        assert_eq!(limits.len(), 3, "{ended:?}");
+        assert!(
+            limits[0] <= 512 && limits[1] <= 2000 && limits[2] <= 900,
+            "{ended:?}"
+        );
+    });
+}
+
+/// codex#22124, cc#10211, cadis#2622: the environment of the daemon or client reached the command.
+#[test]
+fn the_environment_is_made_and_not_inherited() {
+    let secrets = [
+        "AWS_SECRET_ACCESS_KEY",
+        "ANTHROPIC_API_KEY",
+        "GITHUB_TOKEN",
+        "LD_PRELOAD",
+        "BASH_ENV",
+        "PROMPT_COMMAND",
+    ];
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        let set: Vec<_> = secrets.iter().map(|name| (*name, "/none/sesame")).collect();
+        let daemon = daemon_under_with(&world, "exec \"$@\" 2>/dev/null", &set);
+        for script in [
+            "env | grep -c sesame",
+            "cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c sesame",
+            "bash -lc 'env | grep -c sesame'",
+        ] {
+            let mut client = daemon.cli(&world, &["exec", "--", script]);
+            for name in &secrets[..3] {
+                client = client.env(name, "sesame-of-the-client");
+            }
+            let ended = client.run();
+            assert_eq!(ended.stdout, "0\n", "{script}: {ended:?}");
+        }
+    });
+}
+
+/// cc#85457: the out-of-memory killer took the daemon instead of the command.
+#[test]
+fn a_command_is_the_first_to_go_when_memory_ends() {
+    in_every_mode(|mode| {
+        let room = Room::new(mode);
+        let (answer, _) = room.run(&[], "cat /proc/self/oom_score_adj");
+        let command: i32 = text(&answer, "stdout").trim().parse().expect("a number");
+        let daemon = fs::read_to_string(format!("/proc/{}/oom_score_adj", room.daemon.pid()));
+        let daemon: i32 = daemon.expect("readable").trim().parse().expect("a number");
+        assert!(command > daemon, "{command} and {daemon}");
+    });
+}
+
+/// A daemon behind a shell that prepares its inheritance.
+fn daemon_under(world: &World, prepare: &str) -> Daemon {
+    daemon_under_with(world, prepare, &[])
+}
+
+fn daemon_under_with(world: &World, prepare: &str, env: &[(&str, &str)]) -> Daemon {
+    Daemon::start_by(world, |world, agentd, words| {
+        let mut program = world.program("bash").args(["-c", prepare, "bash"]);
+        for (name, value) in env {
+            program = program.env(name, value);
+        }
+        program.args([agentd.as_os_str()]).args(words)
+    })
+}
+
+/// The control of the tests above: the shell before the daemon does what it is asked for.
+#[test]
+fn the_preparation_reaches_a_program_that_inherits() {
+    let world = World::new(*Mode::possible().first().expect("some kind of host"));
+    let probe = "trap '' PIPE; ulimit -S -n 512; exec 77</dev/null; exec bash -c 'ulimit -n; ls /proc/self/fd | grep -c 77; yes | head -1 >/dev/null; echo ${PIPESTATUS[0]}'";
+    let ended = world.program("bash").args(["-c", probe]).run();
+    assert_eq!(ended.stdout, "512\n1\n1\n", "{ended:?}");
+}
