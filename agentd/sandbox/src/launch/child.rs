@@ -77,9 +77,10 @@ fn set_up(
     // Init never dies of a signal that can be blocked; its leader starts with an empty mask.
     signals::set_mask(u64::MAX).map_err(&failed)?;
     let signals = signals::signalfd(children).map_err(&failed)?;
+    let init = nix::unistd::getpid();
     let pid = fork::fork_again(proof).map_err(&failed)?;
     if pid == 0 {
-        leader::run(jail, slave.as_ref(), errors);
+        leader::run(jail, (init, slave.as_ref()), errors);
     }
     Ok((pid, signals))
 }
