@@ -445,8 +445,8 @@ pub fn sealed(bytes: &[u8]) -> OwnedFd {
 }
 
 /// A terminal of this size.
-pub fn terminal(columns: u16, rows: u16) -> Option<TerminalSize> {
-    Some(TerminalSize { columns, rows })
+pub const fn terminal(columns: u16, rows: u16) -> TerminalSize {
+    TerminalSize { columns, rows }
 }
 
 /// The leader ended with this exit code.
