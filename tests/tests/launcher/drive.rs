@@ -3,11 +3,9 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{Read, Write},
+    io::Write,
     os::fd::{AsFd, OwnedFd},
     process::Child,
-    sync::{Arc, Condvar, Mutex},
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -29,8 +27,10 @@ use nix::{
     unistd::pipe2,
 };
 
+use crate::reader::Reader;
+
 /// Nothing here takes longer, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running launcher.
 pub struct Launcher {
@@ -353,66 +353,6 @@ pub struct Outcome {
     pub state: Vec<u8>,
 }
 
-/// Something that is read by a thread of its own until its end.
-pub struct Reader {
-    got: Arc<(Mutex<Vec<u8>>, Condvar)>,
-    thread: JoinHandle<()>,
-}
-
-impl Reader {
-    fn of(fd: OwnedFd) -> Self {
-        let got = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
-        let shared = Arc::clone(&got);
-        let thread = std::thread::spawn(move || {
-            let mut file = File::from(fd);
-            let mut buffer = [0; 4096];
-            // A terminal ends with an error.
-            while let Ok(count) = file.read(&mut buffer)
-                && count > 0
-            {
-                let mut bytes = shared.0.lock().expect("a lock");
-                bytes.extend_from_slice(&buffer[..count]);
-                shared.1.notify_all();
-            }
-        });
-        Self { got, thread }
-    }
-
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        self.wait_until(text, |bytes| String::from_utf8_lossy(bytes).contains(text));
-    }
-
-    /// Waits until this has come twice.
-    #[track_caller]
-    pub fn shows_twice(&self, letter: char) {
-        let text = letter.to_string();
-        self.wait_until(&text, |bytes| {
-            String::from_utf8_lossy(bytes).matches(letter).count() == 2
-        });
-    }
-
-    #[track_caller]
-    fn wait_until(&self, text: &str, enough: impl Fn(&[u8]) -> bool) {
-        let lacks = |bytes: &mut Vec<u8>| !enough(bytes);
-        let bytes = self.got.0.lock().expect("a lock");
-        let (bytes, timeout) = self
-            .got
-            .1
-            .wait_timeout_while(bytes, PATIENCE, lacks)
-            .expect("a lock");
-        let shown = String::from_utf8_lossy(&bytes).into_owned();
-        assert!(!timeout.timed_out(), "no {text:?} in {shown:?}");
-    }
-
-    /// Everything up to the end.
-    pub fn finish(self) -> Vec<u8> {
-        self.thread.join().expect("the reader");
-        let mut bytes = self.got.0.lock().expect("a lock");
-        std::mem::take(&mut bytes)
-    }
-}
-
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
@@ -445,8 +385,8 @@ pub fn sealed(bytes: &[u8]) -> OwnedFd {
 }
 
 /// A terminal of this size.
-pub fn terminal(columns: u16, rows: u16) -> Option<TerminalSize> {
-    Some(TerminalSize { columns, rows })
+pub const fn terminal(columns: u16, rows: u16) -> TerminalSize {
+    TerminalSize { columns, rows }
 }
 
 /// The leader ended with this exit code.

@@ -2,6 +2,7 @@
 
 mod directories;
 mod drive;
+mod reader;
 mod requests;
 mod signals;
 mod state;

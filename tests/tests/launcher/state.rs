@@ -215,7 +215,7 @@ fn reports_survive_small_limits_many_variables_and_a_terminal() {
         parsed(&outcome);
 
         let mut invocation = reporting(&mut launcher);
-        invocation.terminal = crate::drive::terminal(80, 24);
+        invocation.terminal = Some(crate::drive::terminal(80, 24));
         let outcome = launcher.run(invocation, "cd /usr; echo on a terminal");
         assert_eq!(outcome.stdout, "on a terminal\r\n");
         let (directory, lines) = parsed(&outcome);

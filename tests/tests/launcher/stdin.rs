@@ -46,7 +46,9 @@ fn a_command_that_does_not_read_any_more_is_noticed_by_its_writer() {
             run.shows("ready");
             let mut stdin = run.stdin.take().expect("a pipe");
             // More than a pipe holds: nobody else, such as the jail's init, holds the read end.
-            let error = stdin.write_all(&[b'x'; 1 << 20]).expect_err("nobody reads");
+            let error = stdin
+                .write_all(&vec![b'x'; 1 << 20])
+                .expect_err("nobody reads");
             assert_eq!(error.kind(), ErrorKind::BrokenPipe);
             assert_eq!(run.end(started).status, exited(4));
         }

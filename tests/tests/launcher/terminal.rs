@@ -16,7 +16,7 @@ print(\"ready\", flush=True); time.sleep(100)'";
 
 fn on_terminal(launcher: &mut Launcher, script: &str) -> Outcome {
     let mut invocation = launcher.invocation(Program::Script);
-    invocation.terminal = terminal(80, 24);
+    invocation.terminal = Some(terminal(80, 24));
     launcher.run(invocation, script)
 }
 
@@ -76,7 +76,7 @@ fn what_is_typed_is_echoed_and_read_and_its_end_ends_the_reader() {
     in_every_mode(|mode| {
         let mut launcher = Launcher::start(mode);
         let mut invocation = launcher.invocation(Program::Script);
-        invocation.terminal = terminal(80, 24);
+        invocation.terminal = Some(terminal(80, 24));
         let mut run = launcher.ask(
             invocation,
             "read -r line; echo \"got $line\"; cat; echo over",
@@ -99,7 +99,7 @@ fn control_keys_reach_what_runs_in_the_foreground() {
         let mut launcher = Launcher::start(mode);
         for (key, signal) in [("\u{3}", Signal::SIGINT), ("\u{1c}", Signal::SIGQUIT)] {
             let mut invocation = launcher.invocation(Program::Script);
-            invocation.terminal = terminal(80, 24);
+            invocation.terminal = Some(terminal(80, 24));
             let mut run = launcher.ask(invocation, WAITING);
             let started = run.started();
             run.shows("ready");
@@ -114,7 +114,7 @@ fn a_change_of_size_is_seen_and_signalled() {
     in_every_mode(|mode| {
         let mut launcher = Launcher::start(mode);
         let mut invocation = launcher.invocation(Program::Script);
-        invocation.terminal = terminal(1, 1);
+        invocation.terminal = Some(terminal(1, 1));
         let script =
             "trap 'stty size' WINCH; echo ready; until read -r x; do :; done; stty size; exit 3";
         let mut run = launcher.ask(invocation, script);
@@ -142,7 +142,7 @@ fn sizes_that_no_terminal_has_are_refused() {
         let mut launcher = Launcher::start(mode);
         for (columns, rows) in [(0, 1), (1, 0), (4097, 1), (1, u16::MAX)] {
             let mut invocation = launcher.invocation(Program::Script);
-            invocation.terminal = terminal(columns, rows);
+            invocation.terminal = Some(terminal(columns, rows));
             let answer = launcher.ask(invocation, "echo no").not_started();
             assert!(matches!(answer, Err(Refusal::Malformed(_))), "{answer:?}");
         }
@@ -166,7 +166,8 @@ fn a_burst_comes_out_whole_and_a_leftover_does_not_keep_the_terminal_open() {
     in_every_mode(|mode| {
         let mut launcher = Launcher::start(mode);
         let outcome = on_terminal(&mut launcher, "trap '' HUP; sleep 100 & seq 30000");
-        let expected: String = (1..=30000).map(|number| format!("{number}\r\n")).collect();
+        let lines: Vec<String> = (1..=30000).map(|number| format!("{number}\r\n")).collect();
+        let expected = lines.concat();
         assert!(outcome.stdout == expected, "{} bytes", outcome.stdout.len());
         assert_eq!((outcome.status, outcome.leftover), (exited(0), 1));
     });
@@ -181,7 +182,7 @@ fn a_program_on_a_terminal_can_be_signalled_like_any_other() {
             b"--norc".to_vec(),
             b"-i".to_vec(),
         ]));
-        invocation.terminal = terminal(80, 24);
+        invocation.terminal = Some(terminal(80, 24));
         invocation
             .env_set
             .insert("PS1".to_owned(), "prompt> ".to_owned());

@@ -88,9 +88,10 @@ fn set_up(
     signals::set_mask(u64::MAX).map_err(&failed)?;
     let signals = signals::signalfd(children).map_err(&failed)?;
     oom::prefer_commands(oom_score.as_ref());
+    let init = nix::unistd::getpid();
     let pid = fork::fork_again(proof).map_err(&failed)?;
     if pid == 0 {
-        leader::run(jail, slave.as_ref(), errors);
+        leader::run(jail, (init, slave.as_ref()), errors);
     }
     oom::spare_init(oom_score.as_ref(), &jail.oom_score);
     Ok((pid, signals))

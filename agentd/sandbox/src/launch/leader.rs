@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use nix::{errno::Errno, sys::resource::setrlimit, sys::stat::Mode};
+use nix::{errno::Errno, sys::resource::setrlimit, sys::stat::Mode, unistd::Pid};
 
 use super::{
     child::fail,
@@ -26,9 +26,9 @@ pub(crate) fn reserve_state_fd() -> Result<(), Errno> {
     files::reserve(null.as_fd(), STATE_FD)
 }
 
-/// Applies the last layers and executes the program.
-pub(super) fn run(jail: &PreparedJail, slave: Option<&OwnedFd>, errors: &OwnedFd) -> ! {
-    match confine_and_execute(jail, slave, errors) {
+/// Applies the last layers and executes the program. From init come its own pid and the terminal.
+pub(super) fn run(jail: &PreparedJail, from_init: (Pid, Option<&OwnedFd>), errors: &OwnedFd) -> ! {
+    match confine_and_execute(jail, from_init, errors) {
         Ok(never) => match never {},
         Err(failure) => fail(errors, failure),
     }
@@ -36,7 +36,7 @@ pub(super) fn run(jail: &PreparedJail, slave: Option<&OwnedFd>, errors: &OwnedFd
 
 fn confine_and_execute(
     jail: &PreparedJail,
-    slave: Option<&OwnedFd>,
+    (init, slave): (Pid, Option<&OwnedFd>),
     errors: &OwnedFd,
 ) -> Result<std::convert::Infallible, Failure> {
     // ORDER: first, so that nothing of the command is outside of its group.
@@ -45,7 +45,12 @@ fn confine_and_execute(
     // A session and process group of its own, and so no controlling terminal.
     nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     // The command dies with its init, which matters where there is no pid namespace.
-    caps::set_parent_death_signal().map_err(Failure::at(Stage::Attributes))?;
+    let attributes = Failure::at(Stage::Attributes);
+    caps::set_parent_death_signal().map_err(&attributes)?;
+    // ORDER: an init that died before that call takes nobody along.
+    if nix::unistd::getppid() != init {
+        return Err(attributes(Errno::EPIPE));
+    }
     nix::sys::stat::umask(Mode::from_bits_truncate(jail.umask));
     let stdio = Failure::at(Stage::Stdio);
     set_stdio(jail, slave)?;
