@@ -119,7 +119,8 @@ fn work(launcher: u32, pipe: &OwnedFd) -> std::io::Result<()> {
     let start = Instant::now();
     loop {
         let emptied = cgroups.iter().try_for_each(|path| remove_cgroup(path));
-        let result = emptied.and(stale::remove_all_of(launcher, uid));
+        let removed = stale::remove_all_of(launcher, uid);
+        let result = emptied.and(removed);
         if result.is_ok() || start.elapsed() > PATIENCE {
             return result;
         }

@@ -13,6 +13,7 @@ mod lifecycle_tests;
 mod outbox;
 mod removal;
 mod server;
+mod session_close;
 mod session_home;
 mod session_open;
 mod sessions;
