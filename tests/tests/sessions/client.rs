@@ -24,7 +24,7 @@ use nix::{
     unistd::pipe2,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// A profile that every tier accepts.
 const PROFILE: &str = "workspace";
 

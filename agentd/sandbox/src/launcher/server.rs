@@ -20,8 +20,7 @@ use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
     monitor::{
-        Cause, Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure,
-        Tripped,
+        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure, Tripped,
     },
     policy::{self, Invocation, Refusal, Tier},
     probe::Host,
@@ -325,9 +324,10 @@ impl Server {
                     self.outbox.push(&Event::SetupFailed { exec, failure });
                 }
                 Action::AnnounceEnd(end) => {
-                    if let (Cause::Leader, Some(file)) = (end.cause, &jail.leavings.output) {
-                        // The front end has read everything; after a kill it may still be reading.
-                        file.remove_if_empty();
+                    let output = (jail.session, jail.leavings.output.take());
+                    if let (Some(session), Some(file)) = output {
+                        let now = self.clock.now();
+                        self.workshop.sessions.retire(session, now, file);
                     }
                     let tripped = self.bury(exec);
                     self.outbox.push(&Event::Ended {
