@@ -317,27 +317,7 @@ fn remedy(tier: Tier) -> String {
     }
 }
 
-/// What `true` needs.
-const SYSTEM: [&str; 8] = [
-    "/bin",
-    "/etc/ld.so.cache",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/nix/store",
-    "/sbin",
-    "/usr",
-];
-
 fn trial_policy(tier: Tier) -> Policy {
-    let rule = |path: &str| FsRule {
-        path: path.into(),
-        exposure: Exposure::Read,
-        rule: RuleRef {
-            file: "probe".to_owned(),
-            line: 0,
-        },
-    };
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     let identity = if tier == Tier::HostRoot {
         Identity::RootWithoutCapabilities
@@ -355,8 +335,8 @@ fn trial_policy(tier: Tier) -> Policy {
         home: "/".into(),
         tmp: "/tmp".into(),
         fs: FsPolicy {
-            rules: SYSTEM.iter().map(|path| rule(path)).collect(),
-            exec: SYSTEM.iter().map(|path| rule(path)).collect(),
+            rules: system_rules(),
+            exec: system_rules(),
             tmp: TmpPolicy {
                 size_bytes: 1 << 20,
                 inodes: 64,
@@ -372,4 +352,27 @@ fn trial_policy(tier: Tier) -> Policy {
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         sources: BTreeMap::new(),
     }
+}
+
+/// What `true` needs.
+fn system_rules() -> Vec<FsRule> {
+    let rule = |path: &str| FsRule {
+        path: path.into(),
+        exposure: Exposure::Read,
+        rule: RuleRef {
+            file: "probe".to_owned(),
+            line: 0,
+        },
+    };
+    let system = [
+        "/bin",
+        "/etc/ld.so.cache",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/nix/store",
+        "/sbin",
+        "/usr",
+    ];
+    system.into_iter().map(rule).collect()
 }

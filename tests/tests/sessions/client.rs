@@ -24,7 +24,7 @@ use nix::{
     unistd::pipe2,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// A profile that every tier accepts.
 const PROFILE: &str = "workspace";
 
@@ -51,7 +51,6 @@ pub struct Running {
 #[derive(Debug)]
 pub struct Ended {
     pub status: LeaderStatus,
-    pub leftover: u32,
     pub output: String,
 }
 
@@ -208,17 +207,13 @@ impl Launcher {
     pub fn ended(&mut self, running: &mut Running) -> Ended {
         let exec = running.exec;
         let ended = |event: &Event| matches!(event, Event::Ended { exec: of, .. } if *of == exec);
-        let Event::Ended {
-            status, leftover, ..
-        } = self.wait_for(ended).0
-        else {
+        let Event::Ended { status, .. } = self.wait_for(ended).0 else {
             unreachable!()
         };
         let mut output = Vec::new();
         running.output.read_to_end(&mut output).expect("its output");
         Ended {
             status,
-            leftover,
             output: String::from_utf8_lossy(&output).into_owned(),
         }
     }
@@ -319,7 +314,7 @@ fn script_file(script: &str) -> File {
         std::thread::current().id()
     ));
     let mut file = File::options();
-    let mut file = file.read(true).write(true).create(true).truncate(true);
+    let file = file.read(true).write(true).create(true).truncate(true);
     let mut file = file.open(&path).expect("a file for the script");
     std::fs::remove_file(&path).expect("its name is not needed");
     file.write_all(script.as_bytes()).expect("the script");

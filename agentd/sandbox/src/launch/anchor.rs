@@ -125,13 +125,13 @@ impl Room<'_> {
         let mut fds = fds.into_iter();
         // An end without a word: it was killed.
         let mount = fds.next().ok_or_else(|| failed(Errno::EIO))?;
-        let mut next = |wanted: bool| match (wanted, fds.next()) {
+        let mut take = |wanted: bool| match (wanted, fds.next()) {
             (true, None) => Err(failed(Errno::EIO)),
             (true, fd @ Some(_)) => Ok(fd),
             (false, _) => Ok(None),
         };
-        let net = next(self.net == NetMode::None)?;
-        let user = next(self.tier == Tier::Rootless)?;
+        let net = take(self.net == NetMode::None)?;
+        let user = take(self.tier == Tier::Rootless)?;
         Ok(Namespaces { user, net, mount })
     }
 }

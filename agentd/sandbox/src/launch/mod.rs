@@ -6,6 +6,7 @@
 
 mod anchor;
 mod child;
+mod entries;
 mod failure;
 mod idmap;
 mod inside;

@@ -9,6 +9,7 @@ use std::{
 use nix::errno::Errno;
 
 use super::{
+    entries::{make_dir, make_file, place},
     failure::{Failure, Stage},
     prelude,
     prepare::{PreparedJail, c_path, c_relative},
@@ -224,20 +225,9 @@ fn add_rule(jail: &PreparedJail, place: &OwnedFd, access: u64) -> Result<(), Err
     crate::sys::landlock::add_path_rule(jail.ruleset.as_fd(), place.as_fd(), access)
 }
 
-/// Opens a place below the new root. No component may be a link: below a writable directory a link could
-/// lead anywhere.
-fn place(root: BorrowedFd<'_>, path: &CString) -> Result<OwnedFd, Errno> {
-    files::open(
-        Some(root),
-        path,
-        libc::O_PATH | libc::O_NOFOLLOW,
-        Resolve::Beneath,
-    )
-}
-
 fn take(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Result<(), Errno> {
     match &step.action {
-        Action::Dir { parent, name } => make_dir(root, step, (parent, name)),
+        Action::Dir { parent, name } => make_dir(root, &step.place, (parent, name)),
         Action::File => match make_file(root, &step.place) {
             // In the session's `/tmp`, by an earlier command. A link is refused by the mount.
             Err(Errno::EEXIST) if jail.resources.namespaces.is_some() => Ok(()),
@@ -316,40 +306,6 @@ fn proc(jail: &PreparedJail, root: BorrowedFd<'_>, step: &PreparedStep) -> Resul
     } else {
         Ok(())
     }
-}
-
-/// Makes a directory. In a session's `/tmp` an earlier command made it for the same purpose, or put
-/// something else in its place, which gives way: a link there must not be followed, nor may it keep the
-/// session's commands from starting.
-fn make_dir(
-    root: BorrowedFd<'_>,
-    step: &PreparedStep,
-    (parent, name): (&CString, &CString),
-) -> Result<(), Errno> {
-    let parent = place(root, parent)?;
-    match mount::make_dir(parent.as_fd(), name, 0o755) {
-        Err(Errno::EEXIST) => {}
-        result => return result,
-    }
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    match files::open(Some(root), &step.place, flags, Resolve::Beneath) {
-        // By descriptor: what it is cannot change any more. An earlier command may have closed it.
-        Ok(made) => nix::sys::stat::fchmod(made, nix::sys::stat::Mode::from_bits_truncate(0o755)),
-        Err(Errno::ENOTDIR | Errno::ELOOP) => {
-            nix::unistd::unlinkat(
-                parent.as_fd(),
-                name.as_c_str(),
-                nix::unistd::UnlinkatFlags::NoRemoveDir,
-            )?;
-            mount::make_dir(parent.as_fd(), name, 0o755)
-        }
-        Err(errno) => Err(errno),
-    }
-}
-
-fn make_file(root: BorrowedFd<'_>, path: &CString) -> Result<OwnedFd, Errno> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    files::open_mode(Some(root), path, (flags, 0o444), Resolve::Beneath)
 }
 
 fn bound_tree(

@@ -18,6 +18,7 @@ mod outbox;
 mod protected;
 mod removal;
 mod server;
+mod session_close;
 mod session_home;
 mod session_open;
 mod sessions;

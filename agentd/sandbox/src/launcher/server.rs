@@ -23,9 +23,9 @@ use crate::{
     explain::{Query, Verdict, explain},
     launch::{Command, IdMaps},
     monitor::{
-        Cause, Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, StopReason, Tripped,
+        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, Tripped,
     },
-    policy::{self, Invocation, Refusal, SessionKey, Tier},
+    policy::{self, Invocation, Refusal, Tier},
     probe::Host,
     profile::Catalogue,
     sys::signals,
@@ -42,10 +42,10 @@ const MOST_QUERIES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Server {
     channel: Channel<Event, Request>,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     clock: Clock,
-    workshop: Workshop,
-    jails: BTreeMap<ExecKey, Jail>,
+    pub(super) workshop: Workshop,
+    pub(super) jails: BTreeMap<ExecKey, Jail>,
     given_up: GivenUp,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
@@ -240,35 +240,6 @@ impl Server {
         }
     }
 
-    /// Ends what runs in a session; `finish_closing` does the rest when the last of it is gone.
-    fn close_session(&mut self, session: SessionKey, now: Millis) {
-        if !self.workshop.sessions.start_closing(session) {
-            self.outbox.push(&Event::SessionClosed { session });
-            return;
-        }
-        let jails = self.jails.iter();
-        let inside = jails.filter(|(_, jail)| jail.session == Some(session));
-        let inside: Vec<ExecKey> = inside.map(|(exec, _)| *exec).collect();
-        for exec in inside {
-            let stop = Input::Stop {
-                reason: StopReason::Cancelled,
-                grace_ms: Some(0),
-            };
-            self.step(exec, now, stop);
-        }
-    }
-
-    /// Removes the sessions being closed in which nothing runs any more.
-    fn finish_closing(&mut self) {
-        for session in self.workshop.sessions.closing() {
-            let occupied = |jail: &Jail| jail.session == Some(session);
-            if !self.jails.values().any(occupied) {
-                self.workshop.remove_session(session);
-                self.outbox.push(&Event::SessionClosed { session });
-            }
-        }
-    }
-
     fn spawn(&mut self, exec: ExecKey, invocation: &Invocation, fds: Vec<OwnedFd>) {
         if self.jails.contains_key(&exec) {
             let refusal = Refusal::Malformed("this execution is running already".to_owned());
@@ -360,7 +331,7 @@ impl Server {
     }
 
     /// Unknown executions are ignored: their end may have crossed the request.
-    fn step(&mut self, exec: ExecKey, now: Millis, input: Input) {
+    pub(super) fn step(&mut self, exec: ExecKey, now: Millis, input: Input) {
         if let Some(jail) = self.jails.get_mut(&exec) {
             let actions = jail.life.step(now, input);
             self.act(exec, actions);
@@ -393,9 +364,10 @@ impl Server {
                     self.outbox.push(&Event::SetupFailed { exec, failure });
                 }
                 Action::AnnounceEnd(end) => {
-                    if let (Cause::Leader, Some(file)) = (end.cause, &jail.leavings.output) {
-                        // The front end has read everything; after a kill it may still be reading.
-                        file.remove_if_empty();
+                    let output = (jail.session, jail.leavings.output.take());
+                    if let (Some(session), Some(file)) = output {
+                        let now = self.clock.now();
+                        self.workshop.sessions.retire(session, now, file);
                     }
                     // ORDER: read before the group is removed.
                     let counters = jail.counters();

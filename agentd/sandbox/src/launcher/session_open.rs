@@ -115,19 +115,8 @@ impl Workshop {
         let (Some(name), Some(session)) = (name, self.sessions.of(invocation)?) else {
             return Ok(Kept::default());
         };
-        let (file, fd) = session
-            .home
-            .make_output(name)
-            .map_err(|errno| match errno {
-                Errno::EINVAL => NotStarted::Refused(Refusal::Malformed(
-                    "an output file needs a name of 1 to 64 letters, digits, `_` and `-`"
-                        .to_owned(),
-                )),
-                Errno::EEXIST => NotStarted::Refused(Refusal::Malformed(format!(
-                    "there is an output file '{name}' already; choose another name"
-                ))),
-                errno => at("output-file", errno),
-            })?;
+        let made = session.home.make_output(name);
+        let (file, fd) = made.map_err(|errno| no_output_file(name, errno))?;
         leavings.output = Some(file);
         let dirs = session.home.dirs(ExecKey(0));
         let shown = dirs.output_inside(self.surroundings.tier).join(name);
@@ -155,6 +144,19 @@ impl Claim {
             lifetime: Lifetime::Call,
             in_session: None,
         }
+    }
+}
+
+fn no_output_file(name: &str, errno: Errno) -> NotStarted {
+    let refused = |text: String| NotStarted::Refused(Refusal::Malformed(text));
+    if errno == Errno::EINVAL {
+        refused("an output file needs a name of 1 to 64 letters, digits, `_` and `-`".to_owned())
+    } else if errno == Errno::EEXIST {
+        refused(format!(
+            "there is an output file '{name}' already; choose another name"
+        ))
+    } else {
+        at("output-file", errno)
     }
 }
 

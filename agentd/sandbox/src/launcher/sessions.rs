@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, rc::Rc};
 
-use super::session_home::SessionHome;
+use super::{
+    lifecycle::Millis,
+    session_home::{KeptOutput, SessionHome},
+};
 use crate::{
     launch::Namespaces,
     policy::{Caller, Invocation, Refusal, SessionKey},
@@ -30,9 +33,14 @@ pub(crate) struct Session {
     pub(crate) home: SessionHome,
     /// Its namespaces; `None` on the nested tier.
     namespaces: Option<Rc<Namespaces>>,
+    /// Output files of commands that have ended, and when.
+    ended: Vec<(Millis, KeptOutput)>,
     /// No command is started in it any more.
     closing: bool,
 }
+
+/// After this long the front end has read what a command wrote: it drains for at most 2 s.
+const DRAINED_MS: u64 = 5_000;
 
 impl Session {
     /// One that takes commands.
@@ -47,6 +55,7 @@ impl Session {
             uid,
             home,
             namespaces: namespaces.map(Rc::new),
+            ended: Vec::new(),
             closing: false,
         }
     }
@@ -94,6 +103,27 @@ impl Sessions {
     /// Takes a session that was made.
     pub(crate) fn insert(&mut self, key: SessionKey, session: Session) {
         self.all.insert(key, session);
+    }
+
+    /// Remembers the output file of a command that has ended: whether it stays empty shows only later,
+    /// since the front end may still be reading.
+    pub(crate) fn retire(&mut self, key: SessionKey, now: Millis, file: KeptOutput) {
+        if let Some(session) = self.all.get_mut(&key) {
+            session.ended.push((now, file));
+        }
+    }
+
+    /// Removes output files that stayed empty.
+    pub(crate) fn remove_empty_output(&mut self, now: Millis) {
+        for session in self.all.values_mut() {
+            session.ended.retain(|(ended, file)| {
+                let recent = now < ended.after(DRAINED_MS);
+                if !recent {
+                    file.remove_if_empty();
+                }
+                recent
+            });
+        }
     }
 
     /// Starts no more commands in it. False when the name is unknown.

@@ -86,7 +86,8 @@ fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Res
                 .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
         };
         if which(launcher) && ours() {
-            result = result.and(remove(&entry.path()));
+            let removed = remove(&entry.path());
+            result = result.and(removed);
         }
     }
     result

@@ -60,6 +60,7 @@ impl Workshop {
         invocation: &Invocation,
         (fds, now): (Vec<OwnedFd>, Millis),
     ) -> Result<Jail, NotStarted> {
+        self.sessions.remove_empty_output(now);
         let reserved = self.reserve(exec, invocation)?;
         let mut leavings = self.leavings(&reserved);
         let kept = self.keep_output(invocation, &mut leavings);

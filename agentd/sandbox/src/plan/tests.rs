@@ -224,3 +224,40 @@ fn where_a_group_counts_processes_the_users_count_never_comes_first() {
     // Of its own: a second net, above the first.
     assert!(counted(Tier::Rootless).is_some_and(|limit| limit > 65));
 }
+
+#[test]
+fn a_session_brings_its_own_tmp_and_its_output_read_only() {
+    let mut policy = policy(Tier::Rootless);
+    policy.session = Some(crate::policy::SessionDirs {
+        tmp: "/tmp/s/tmp".into(),
+        output: "/tmp/s/output".into(),
+        script: "/tmp/s/scripts/1".into(),
+    });
+    policy.fs.rules.push(rule("/run/output", Exposure::Read));
+    let plan = Plan::compile(&policy, &survey());
+    let shared = |path: &str, source: &str, mode| MountStep::Shared {
+        path: path.into(),
+        source: source.into(),
+        mode,
+    };
+    let tmp = position(&plan, &shared("/tmp", "/tmp/s/tmp", BindMode::Writable));
+    assert!(tmp < position(&plan, &MountStep::Dir("/tmp/ws".into())));
+    let output = shared("/run/output", "/tmp/s/output", BindMode::ReadOnly);
+    position(&plan, &output);
+    let of_tmp = |step: &&MountStep| matches!(step, MountStep::Tmpfs { path, .. } if path.as_os_str() == "/tmp");
+    assert_eq!(plan.mounts.iter().find(of_tmp), None);
+    let inner = &plan.landlock.inner;
+    let rights = |path: &str| {
+        inner
+            .iter()
+            .find(|rule| rule.path.as_os_str() == path)
+            .map(|rule| rule.rights)
+    };
+    assert_eq!(rights("/run/output"), Some(Rights::LIST.and(Rights::READ)));
+    // Outside a session nothing of this is there.
+    policy.session = None;
+    policy.fs.rules.pop();
+    let plan = Plan::compile(&policy, &survey());
+    assert!(plan.mounts.iter().any(|step| of_tmp(&step)));
+    assert!(!plan.mounts.contains(&output));
+}

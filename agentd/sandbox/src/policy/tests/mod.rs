@@ -4,6 +4,7 @@ mod host;
 mod properties;
 mod request;
 mod rules;
+mod session;
 mod workspace;
 
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
