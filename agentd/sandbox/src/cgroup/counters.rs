@@ -4,6 +4,9 @@ use std::path::Path;
 
 use super::knob;
 
+/// The kernel charges memory in lots of this many bytes: a limit is reached when less is left.
+const CHARGED_AT_ONCE: u64 = 64 * 4096;
+
 /// Counters of one group. `None` and 0 where nothing counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
@@ -52,13 +55,12 @@ pub(super) fn read_cpu_v1(group: &Path, all: &mut Counters) {
 /// The memory hierarchy of version 1.
 pub(super) fn read_v1_memory(group: &Path, all: &mut Counters) {
     all.oom_kills = knob::entry(group, "memory.oom_control", "oom_kill").unwrap_or(0);
-    // Where swap is counted too, its limit is the same and is looked at first.
-    all.memory_limit_reached = ["memory.failcnt", "memory.memsw.failcnt"]
-        .into_iter()
-        .filter_map(|file| knob::number(group, file))
-        .fold(0, u64::saturating_add);
     all.oom_file = "memory.oom_control";
     all.peak_memory_bytes = knob::number(group, "memory.max_usage_in_bytes").unwrap_or(0);
+    // Newer kernels no longer count failures (`memory.failcnt`), but the peak tells.
+    let limit = knob::number(group, "memory.limit_in_bytes").unwrap_or(u64::MAX);
+    all.memory_limit_reached =
+        u64::from(all.peak_memory_bytes.saturating_add(CHARGED_AT_ONCE) > limit);
 }
 
 /// The limit of processes, which both versions count in the same files.
@@ -123,15 +125,14 @@ mod tests {
                 "memory.oom_control",
                 "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
             ),
-            ("memory.failcnt", "50\n"),
-            ("memory.memsw.failcnt", "5\n"),
-            ("memory.max_usage_in_bytes", "8192\n"),
+            ("memory.limit_in_bytes", "1048576\n"),
+            ("memory.max_usage_in_bytes", "1044480\n"),
             ("cpuacct.usage", "1999999\n"),
         ]);
         let mut all = Counters::default();
         read_v1_memory(&v1, &mut all);
-        assert_eq!((all.oom_kills, all.memory_limit_reached), (3, 55));
-        assert_eq!(all.peak_memory_bytes, 8192);
+        assert_eq!((all.oom_kills, all.memory_limit_reached), (3, 1));
+        assert_eq!(all.peak_memory_bytes, 1_044_480);
         assert_eq!(cpu_v1(&v1), Some(1_999));
         fs::remove_dir_all(v1).unwrap();
     }

@@ -42,14 +42,31 @@ pub(super) fn discover(own: &[i32]) -> Cgroups {
     Cgroups::none(&format!("{}: {REMEDY}", reasons.join("; ")))
 }
 
-/// Where groups can be made: in the own group if it may be divided, else, as root, at the top, where
-/// the rule about processes in inner groups does not hold.
+/// Where groups can be made: in the own group if it may be divided; in the one above it, if whoever
+/// delegated that put the daemon into a leaf of it (systemd's `DelegateSubgroup=`); else, as root, at
+/// the top, where the rule about processes in inner groups does not hold.
 fn candidates(place: &Place) -> Vec<&Path> {
     let mut all: Vec<&Path> = place.own.iter().map(PathBuf::as_path).collect();
+    all.extend(
+        place
+            .own
+            .as_deref()
+            .and_then(|own| delegated_above(place, own)),
+    );
     if nix::unistd::geteuid().is_root() && place.own.as_deref() != Some(&place.top) {
         all.push(&place.top);
     }
     all
+}
+
+/// The group above, unless the own one is a unit of a service manager: then that one is the manager's.
+fn delegated_above<'a>(place: &Place, own: &'a Path) -> Option<&'a Path> {
+    let name = own.file_name()?.to_string_lossy();
+    let is_unit = [".service", ".scope", ".slice"]
+        .iter()
+        .any(|kind| name.ends_with(kind));
+    let above = own.parent()?;
+    (!is_unit && above != place.top && above.starts_with(&place.top)).then_some(above)
 }
 
 fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Result<Cgroups, String> {
@@ -199,4 +216,43 @@ fn probe(kind: CgroupKind, roots: &[Dir]) -> std::io::Result<()> {
         remove::remove_one(&dir.path)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_made_near_the_own_one_and_never_among_a_managers_units() {
+        let top = PathBuf::from("/sys/fs/cgroup");
+        for (own, above) in [
+            ("a/main", Some("a")),
+            (
+                "system.slice/agentd.service/main",
+                Some("system.slice/agentd.service"),
+            ),
+            ("system.slice/agentd.service", None),
+            ("user.slice/user-1.slice/session-2.scope", None),
+            ("user.slice/user-1.slice", None),
+            ("main", None),
+            ("", None),
+        ] {
+            let own = if own.is_empty() {
+                top.clone()
+            } else {
+                top.join(own)
+            };
+            let place = Place {
+                top: top.clone(),
+                own: Some(own.clone()),
+            };
+            let expected = above.map(|above| top.join(above));
+            let found = delegated_above(&place, &own).map(PathBuf::from);
+            assert_eq!(found, expected, "{}", own.display());
+            let all = candidates(&place);
+            assert_eq!(all.first(), Some(&own.as_path()));
+            let is_root = nix::unistd::geteuid().is_root();
+            assert_eq!(all.contains(&top.as_path()), is_root || own == top);
+        }
+    }
 }

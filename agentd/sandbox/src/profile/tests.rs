@@ -370,6 +370,47 @@ fn single_values_of_the_child_win_and_keep_their_place() {
 }
 
 #[test]
+fn a_limit_that_is_no_exact_positive_amount_is_refused_with_its_key_value_and_line() {
+    let sizes = ["memory", "file_size", "output", "disk"];
+    let counts = ["pids", "open_files"];
+    let times = ["wall", "wall_max", "idle", "grace", "grace_max", "cpu"];
+    let everywhere = [
+        "-1", "\"-1\"", "1.0", "1e3", "nan", "\"1e3G\"", "\"\"", "\"1.5\"", "\" 1\"",
+    ];
+    let of_size = [
+        "\"17179869184G\"",
+        "\"99999999999999999999\"",
+        "\"1e9\"",
+        "\"8EiB\"",
+        "0",
+    ];
+    let of_count = ["\"1K\"", "9223372036854775807", "0"];
+    let of_time = ["\"99999999999999999h\"", "60", "\"1d\"", "\"-5s\""];
+    let table = [
+        (&sizes[..], &of_size[..]),
+        (&counts, &of_count),
+        (&times, &of_time),
+    ];
+    for (keys, own) in table {
+        for (key, value) in keys
+            .iter()
+            .flat_map(|key| everywhere.iter().chain(own).map(move |value| (key, value)))
+        {
+            let text = one(&format!("[limits]\n{key} = {value}"))
+                .expect_err(&format!("{key} = {value}"))
+                .to_string();
+            assert!(text.contains("x.toml:6"), "{key} = {value}: {text}");
+            assert!(
+                text.contains(&format!("`limits.{key}`")),
+                "{key} = {value}: {text}"
+            );
+        }
+    }
+    let profile = one("[limits]\ndisk = \"1G\"").unwrap();
+    assert_eq!(profile.limits.defaults.disk_bytes, Some(1 << 30));
+}
+
+#[test]
 fn the_blacklist_is_inherited_unless_it_is_replaced() {
     let rule = "[[commands.deny]]\nprograms = [\"x\"]\nreason = \"r\"";
     let base = one("").unwrap().commands;
