@@ -137,7 +137,10 @@ pub struct Denial {
 
 /// How an execution ended. Exactly one per execution.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are independent of each other"
+)]
 pub struct ExitResult {
     /// Reason.
     pub reason: ExitReason,

@@ -95,7 +95,10 @@ enum Phase {
 
 /// The machine.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are independent of each other"
+)]
 pub(super) struct Lifecycle {
     phase: Phase,
     settings: Settings,

@@ -15,7 +15,6 @@ mod readers;
 
 use std::sync::Arc;
 
-use prost::bytes::BytesMut;
 pub use self::bytes::Excerpt;
 pub(super) use self::readers::{Front, ReaderId};
 use self::{
@@ -23,6 +22,7 @@ use self::{
     readers::Readers,
 };
 use super::{Event, EventBody, ExitResult, Offsets, OutputStream, StartReport};
+use prost::bytes::BytesMut;
 
 /// Bytes kept of stdout (or of the terminal), including bookkeeping.
 const MAIN_BYTES: usize = 1536 * 1024;
