@@ -95,7 +95,8 @@ mod tests {
             .iter()
             .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         // A change makes every cached prefix worthless. Change it on purpose or not at all.
-        expect_test::expect!["67c4d1a0f8c6e448e476871a4de2ff0d62a54572a4e106aeced9c072e8e66f2a"].assert_eq(&digest);
+        expect_test::expect!["67c4d1a0f8c6e448e476871a4de2ff0d62a54572a4e106aeced9c072e8e66f2a"]
+            .assert_eq(&digest);
     }
 
     #[test]
