@@ -2,6 +2,7 @@
 //! checked value. The environment is read in `environment` and nowhere else.
 
 mod environment;
+mod room;
 
 use std::path::{Path, PathBuf};
 
@@ -25,15 +26,6 @@ const DEFAULT_MAX_EXECS: usize = 64;
 
 /// Most that can be configured: each takes five descriptors and up to 2.5 MiB.
 const MAX_MAX_EXECS: usize = 4096;
-
-/// Sessions of one user at once, unless configured.
-const DEFAULT_MAX_SESSIONS: usize = 64;
-
-/// Most that can be configured: each takes descriptors, a directory and up to 64 KiB.
-const MAX_MAX_SESSIONS: usize = 1024;
-
-/// Users that can have all their sessions at the same time.
-const USERS: usize = 8;
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -71,7 +63,7 @@ pub enum ConfigError {
     #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
     MaxExecs(usize),
     /// Another number out of range.
-    #[error("max-sessions is {0}; use 1 to {MAX_MAX_SESSIONS}")]
+    #[error("max-sessions is {0}; use 1 to {most}", most = room::MOST)]
     MaxSessions(usize),
 }
 
@@ -200,20 +192,9 @@ impl Config {
             },
             operators,
             max_execs,
-            sessions: room(raw.max_sessions)?,
+            sessions: room::parse(raw.max_sessions)?,
         })
     }
-}
-
-fn room(max_sessions: Option<usize>) -> Result<Room, ConfigError> {
-    let per_user = max_sessions.unwrap_or(DEFAULT_MAX_SESSIONS);
-    if !(1..=MAX_MAX_SESSIONS).contains(&per_user) {
-        return Err(ConfigError::MaxSessions(per_user));
-    }
-    Ok(Room {
-        per_user,
-        in_all: per_user.saturating_mul(USERS),
-    })
 }
 
 fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {
