@@ -2,6 +2,7 @@
 //! checked value. The environment is read in `environment` and nowhere else.
 
 mod environment;
+mod room;
 mod span;
 
 use std::{
@@ -37,14 +38,6 @@ const QUEUED_PER_EXEC: usize = 4;
 
 /// Most that can be configured.
 const MAX_MAX_QUEUED: usize = 65_536;
-/// Sessions of one user at once, unless configured.
-const DEFAULT_MAX_SESSIONS: usize = 64;
-
-/// Most that can be configured: each takes descriptors, a directory and up to 64 KiB.
-const MAX_MAX_SESSIONS: usize = 1024;
-
-/// Users that can have all their sessions at the same time.
-const USERS: usize = 8;
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
@@ -88,7 +81,7 @@ pub enum ConfigError {
     #[error("slow-reader-timeout is less than a second; use \"1s\" or more")]
     SlowReader,
     /// Another number out of range.
-    #[error("max-sessions is {0}; use 1 to {MAX_MAX_SESSIONS}")]
+    #[error("max-sessions is {0}; use 1 to {most}", most = room::MOST)]
     MaxSessions(usize),
 }
 
@@ -237,7 +230,7 @@ impl Config {
             max_queued,
             drain_timeout: raw.drain_timeout.map_or(Duration::ZERO, |span| span.0),
             tuning,
-            sessions: room(raw.max_sessions)?,
+            sessions: room::parse(raw.max_sessions)?,
         })
     }
 }
@@ -249,17 +242,6 @@ fn tuning(slow_reader: Option<Span>) -> Result<Tuning, ConfigError> {
         return Err(ConfigError::SlowReader);
     }
     Ok(Tuning { stall, ..default })
-}
-
-fn room(max_sessions: Option<usize>) -> Result<Room, ConfigError> {
-    let per_user = max_sessions.unwrap_or(DEFAULT_MAX_SESSIONS);
-    if !(1..=MAX_MAX_SESSIONS).contains(&per_user) {
-        return Err(ConfigError::MaxSessions(per_user));
-    }
-    Ok(Room {
-        per_user,
-        in_all: per_user.saturating_mul(USERS),
-    })
 }
 
 fn first_given<T>(choices: [&Vec<T>; 2]) -> &[T] {

@@ -1,6 +1,8 @@
 //! Every refusal as a gRPC status with a `google.rpc.ErrorInfo`: one mapping, in one place. A command
 //! that ran and failed is not an error and never comes here.
 
+mod sessions;
+
 use std::collections::HashMap;
 
 use agentd_sandbox::policy::Refusal;
@@ -10,7 +12,6 @@ use tonic::{Code, Status};
 use crate::{
     exec::{AdmitError, NotStarted, StdinError, SubmitError},
     launcher_link::{ExplainError, LinkError, ReloadError},
-    session::{CreateError, DeleteError, NotOpened, SeatError, Unknown},
 };
 
 /// How long a client waits before it tries again when the daemon is full or going away.
@@ -126,26 +127,6 @@ impl Problem {
         .with("last_seq", &last_seq)
     }
 
-    /// No such session of this caller.
-    pub(super) fn unknown_session(id: &str, why: Unknown) -> Self {
-        let reason = match why {
-            Unknown::OtherBoot => "INSTANCE_RESTARTED",
-            Unknown::Ended | Unknown::Never => "SESSION_EXPIRED",
-        };
-        Self::new(Code::NotFound, reason, format!("session '{id}': {why}"))
-    }
-
-    /// A session is there no more, or still.
-    pub(super) fn not_deleted(id: &str, why: DeleteError) -> Self {
-        match why {
-            DeleteError::Unknown(why) => Self::unknown_session(id, why),
-            DeleteError::Unfinished => Self {
-                retry: Retry::Later,
-                ..Self::new(Code::Unavailable, "SESSION_CLOSING", why.to_string())
-            },
-        }
-    }
-
     /// No such tool.
     pub(super) fn unknown_tool(name: &str, known: &str) -> Self {
         let message = format!("there is no tool '{name}'; known tools: {known}");
@@ -205,49 +186,6 @@ impl From<AdmitError> for Problem {
             AdmitError::Conflict(_) => Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message),
             AdmitError::Full(_) => full(message),
             AdmitError::Draining => draining(message),
-        }
-    }
-}
-
-impl From<SeatError> for Problem {
-    fn from(error: SeatError) -> Self {
-        match error {
-            SeatError::Full => Self {
-                retry: Retry::Later,
-                ..Self::new(Code::ResourceExhausted, "LIMIT_EXECS", error.to_string())
-            },
-            SeatError::Closing => Self::new(Code::NotFound, "SESSION_EXPIRED", error.to_string()),
-        }
-    }
-}
-
-impl From<CreateError> for Problem {
-    fn from(error: CreateError) -> Self {
-        let (code, reason, retry) = match error {
-            CreateError::NotOpened(why) => return why.into(),
-            CreateError::Conflict(_) => {
-                (Code::AlreadyExists, "SESSION_ID_CONFLICT", Retry::Useless)
-            }
-            CreateError::Full(_) => (Code::ResourceExhausted, "LIMIT_SESSIONS", Retry::Later),
-            CreateError::Closing(_) => (Code::Unavailable, "SESSION_CLOSING", Retry::Later),
-            CreateError::Draining => (Code::Unavailable, "DRAINING", Retry::Later),
-        };
-        Self {
-            retry,
-            ..Self::new(code, reason, error.to_string())
-        }
-    }
-}
-
-impl From<NotOpened> for Problem {
-    fn from(error: NotOpened) -> Self {
-        match error {
-            NotOpened::Refused(refusal) => refusal.into(),
-            NotOpened::Late => Self {
-                retry: Retry::Later,
-                ..Self::new(Code::Unavailable, "LAUNCHER_BUSY", error.to_string())
-            },
-            NotOpened::LauncherGone => launcher_gone(),
         }
     }
 }
