@@ -9,7 +9,7 @@ pub const SILENCE: Duration = Duration::from_secs(45);
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How long, when nothing listens any more: then the daemon and what it ran have ended, unless something
 /// between us and it has.
-pub const PATIENCE_WITH_NOBODY: Duration = Duration::from_secs(4);
+pub const PATIENCE_WITH_NOBODY: Duration = Duration::from_secs(2);
 /// How much longer than its time limit and its grace a command may seem to run.
 pub const MARGIN: Duration = Duration::from_secs(60);
 
