@@ -432,3 +432,65 @@ fn the_daemon_answers_while_commands_print_as_fast_as_they_can() {
     });
     room.is_empty("loud");
 }
+
+/// go-judge#96: 7 MB of input did not fit into a message. A retry must not write twice either.
+#[test]
+fn seven_megabytes_of_input_arrive_once_however_often_they_are_sent() {
+    const PIECE: usize = 64 * 1024;
+    let input: Vec<u8> = (0..7_100_036_u32)
+        .map(|n| n.to_le_bytes()[n as usize % 3])
+        .collect();
+    let runtime = runtime();
+    in_every_mode(|mode| {
+        let room = Room::new(mode);
+        let end = runtime.block_on(async {
+            let api = dial(&room).await;
+            let mut spec = script(&room.world, "input", "cat >got; cmp got sent && wc -c <got");
+            spec.io = Some(v1::IoSpec {
+                stdin: true,
+                ..v1::IoSpec::default()
+            });
+            std::fs::write(room.world.workspace.join("sent"), &input).expect("a file");
+            room.world.give(&room.world.workspace.join("sent"));
+            api.start(spec).await.expect("it starts");
+            let (mut offset, mut sent) = (0_usize, 0_u32);
+            while offset < input.len() {
+                let piece = &input[offset..input.len().min(offset + PIECE)];
+                let request = v1::WriteStdinRequest {
+                    exec_id: "input".to_owned(),
+                    offset: offset as u64,
+                    data: piece.to_vec().into(),
+                    eof: offset + piece.len() == input.len(),
+                };
+                let again = request.clone();
+                let answer = api
+                    .execs()
+                    .write_stdin(request)
+                    .await
+                    .expect("accepted")
+                    .into_inner();
+                offset = usize::try_from(answer.accepted_offset).expect("an offset");
+                sent += 1;
+                if sent.is_multiple_of(7) && !again.eof {
+                    // Its answer was lost: the same piece once more.
+                    let answer = api.execs().write_stdin(again).await.expect("acknowledged");
+                    let accepted = usize::try_from(answer.get_ref().accepted_offset);
+                    assert!(accepted.expect("an offset") >= offset, "{answer:?}");
+                    offset = usize::try_from(answer.get_ref().accepted_offset).expect("small");
+                }
+            }
+            api.wait("input")
+                .await
+                .expect("it is known")
+                .result
+                .expect("an end")
+        });
+        assert_eq!(
+            (end.reason(), end.exit_code),
+            (ExitReason::Exited, Some(0)),
+            "{end:?}"
+        );
+        let got = std::fs::read(room.world.workspace.join("got")).expect("it was written");
+        assert!(got == input, "{} bytes of {}", got.len(), input.len());
+    });
+}

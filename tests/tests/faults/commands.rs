@@ -59,45 +59,88 @@ impl Command {
 
     /// The request. Its first act is to leave a trace of having run.
     pub(crate) fn spec(&self, world: &World, id: &str) -> v1::ExecSpec {
-        let mut text = format!("echo ran >>{id}\n");
         let mut limits = v1::LimitRequest::default();
-        match *self {
-            Self::Numbers { out, err, code } => {
-                writeln!(text, "seq {out}; seq {err} >&2; exit {code}")
-            }
-            Self::Slow { lines } => writeln!(
-                text,
-                "for n in $(seq {lines}); do echo $n; sleep 0.01; done"
-            ),
-            Self::Flood { numbers } => writeln!(text, "seq {numbers}"),
-            Self::Characters { count } => {
-                // dd writes pieces of seven bytes, which no character of three fits into.
-                writeln!(
-                    text,
-                    "yes 漢 | tr -d '\\n' | head -c {} | dd bs=7 status=none",
-                    count * 3
-                )
-            }
-            Self::Binary { bytes } => {
-                writeln!(text, "head -c {bytes} /dev/zero | tr '\\0' '\\377'")
-            }
-            Self::Killed { numbers, signal } => {
-                writeln!(text, "seq {numbers}; kill -{signal} $$; echo survived")
-            }
-            Self::Endless {
-                numbers,
-                timeout_ms,
-            } => {
-                limits.timeout = wire(Duration::from_millis(timeout_ms));
-                limits.kill_grace = wire(Duration::from_millis(50));
-                writeln!(text, "seq {numbers}; sleep 600; echo survived")
-            }
+        if let Some(timeout) = self.timeout() {
+            limits.timeout = wire(timeout);
+            limits.kill_grace = wire(Duration::from_millis(50));
         }
-        .expect("text");
         v1::ExecSpec {
             limits: Some(limits),
-            ..script(world, id, &text)
+            ..script(world, id, &self.text(id))
         }
+    }
+
+    /// The same for agent-cli.
+    pub(crate) fn client_words(&self, id: &str) -> Vec<String> {
+        let mut words = vec!["exec".to_owned()];
+        if let Some(timeout) = self.timeout() {
+            words.extend(["--timeout".to_owned(), format!("{}ms", timeout.as_millis())]);
+        }
+        words.extend(["--".to_owned(), self.text(id)]);
+        words
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        match self {
+            Self::Endless { timeout_ms, .. } => Some(Duration::from_millis(*timeout_ms)),
+            Self::Numbers { .. }
+            | Self::Slow { .. }
+            | Self::Flood { .. }
+            | Self::Characters { .. }
+            | Self::Binary { .. }
+            | Self::Killed { .. } => None,
+        }
+    }
+
+    fn text(&self, id: &str) -> String {
+        let rest = match *self {
+            Self::Numbers { out, err, code } => format!("seq {out}; seq {err} >&2; exit {code}"),
+            Self::Slow { lines } => {
+                format!("for n in $(seq {lines}); do echo $n; sleep 0.01; done")
+            }
+            Self::Flood { numbers } => format!("seq {numbers}"),
+            // dd writes pieces of seven bytes, which no character of three fits into.
+            Self::Characters { count } => format!(
+                "yes 漢 | tr -d '\\n' | head -c {} | dd bs=7 status=none",
+                count * 3
+            ),
+            Self::Binary { bytes } => format!("head -c {bytes} /dev/zero | tr '\\0' '\\377'"),
+            Self::Killed { numbers, signal } => {
+                format!("seq {numbers}; kill -{signal} $$; echo survived")
+            }
+            Self::Endless { numbers, .. } => format!("seq {numbers}; sleep 600; echo survived"),
+        };
+        format!("echo ran >>{id}\n{rest}\n")
+    }
+
+    /// Compares what agent-cli printed and returned with what this command does.
+    pub(crate) fn judge_client(&self, code: i32, stdout: &[u8]) -> Result<(), String> {
+        let expected = match *self {
+            Self::Numbers { code, .. } => code,
+            Self::Slow { .. }
+            | Self::Flood { .. }
+            | Self::Characters { .. }
+            | Self::Binary { .. } => 0,
+            Self::Killed { signal, .. } => 128 + signal,
+            Self::Endless { .. } => 124,
+        };
+        if code != expected {
+            return Err(format!("exit code {code}, expected {expected}"));
+        }
+        let (mut out, _) = self.output();
+        if matches!(self, Self::Endless { .. }) {
+            out.truncate(stdout.len());
+        }
+        // The harness reads text: what is none has become replacement characters, one each.
+        let out = String::from_utf8_lossy(&out);
+        if out.as_bytes() != stdout {
+            return Err(format!(
+                "{} bytes printed, expected {}",
+                stdout.len(),
+                out.len()
+            ));
+        }
+        Ok(())
     }
 
     /// Compares what a reader was told with what this command does.

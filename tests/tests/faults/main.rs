@@ -3,6 +3,7 @@
 //!
 //! A failure names its seed: `AGENTD_SEED=N AGENTD_ROUNDS=1 cargo test -p agentd-tests --test faults`.
 
+mod client;
 mod commands;
 mod plan;
 

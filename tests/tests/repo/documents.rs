@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::tree::root;
+use crate::tree::{files, refuse, root};
 
 /// Fenced shell blocks of a Markdown text, in order, without prompts and comments.
 fn shell_blocks(markdown: &str) -> Vec<String> {
@@ -59,4 +59,34 @@ fn ci_is_an_executable_strict_shell_script() {
     let text = fs::read_to_string(&path).expect(".ci/run");
     assert!(text.starts_with("#!/usr/bin/env bash\n"), "a bash script");
     assert!(text.contains("\nset -euo pipefail\n"), "strict mode");
+}
+
+/// Names of tests in a document: code spans with two colons in them.
+fn tests_named_in(markdown: &str) -> Vec<String> {
+    let spans = markdown.split('`').skip(1).step_by(2);
+    let names = spans.filter(|span| span.contains("::") && !span.contains([' ', '/', '\n']));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_test_that_the_table_of_cases_names_exists() {
+    let table = fs::read_to_string(root().join("docs/cases.md")).expect("docs/cases.md");
+    let names = tests_named_in(&table);
+    assert!(names.len() > 100, "only {} names in the table", names.len());
+    let sources = files(&["rs"]);
+    let offenders: Vec<String> = names
+        .into_iter()
+        .filter(|name| {
+            let mut parts = name.rsplit("::");
+            let function = format!("fn {}(", parts.next().unwrap_or_default());
+            // The modules before it are parts of the path of its file.
+            let modules: Vec<&str> = parts.filter(|part| *part != "main").collect();
+            !sources.iter().any(|source| {
+                let parts: Vec<&str> = source.path.split(['/', '.']).collect();
+                source.text.contains(&function)
+                    && modules.iter().all(|module| parts.contains(module))
+            })
+        })
+        .collect();
+    refuse("docs/cases.md names tests that exist", &offenders);
 }
