@@ -197,7 +197,11 @@ fn a_tree_that_spins_uses_up_one_budget_of_cpu_time() {
         }
         assert!(by_the_tree > 0);
         // The control: time that passes is not used.
-        let ended = launcher.bash("sleep 1.5", one);
+        let three = LimitRequest {
+            cpu_seconds: Some(3),
+            ..NONE
+        };
+        let ended = launcher.bash("sleep 4", three);
         assert_eq!((ended.cause, ended.hits), (Cause::Leader, Vec::new()));
     });
 }
