@@ -1,7 +1,9 @@
 //! Plans of small policies.
 
 use super::*;
-use crate::policy::{CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, Identity, Limits, SyscallBase, TmpPolicy};
+use crate::policy::{
+    CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, Identity, Limits, SyscallBase, TmpPolicy,
+};
 
 fn rule(path: &str, exposure: Exposure) -> FsRule {
     FsRule {

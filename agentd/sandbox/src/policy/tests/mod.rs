@@ -9,8 +9,9 @@ mod workspace;
 use std::{collections::BTreeMap, path::Path, path::PathBuf};
 
 use super::{
-    Caller, CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation, Layer, Lifetime,
-    LimitRequest, Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy, resolve, unavailable,
+    Caller, CgroupFacts, CgroupKind, Exposure, FsPolicy, FsRule, HostFacts, Identity, Invocation,
+    Layer, Lifetime, LimitRequest, Policy, Program, Refusal, RuleRef, Stdin, Tier, TmpPolicy,
+    resolve, unavailable,
 };
 use crate::profile::{Catalogue, Profile};
 
