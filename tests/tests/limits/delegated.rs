@@ -9,7 +9,7 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{LeaderStatus, LimitKind},
+    monitor::{Cause, LeaderStatus, LimitKind},
     policy::{Layer, LimitRequest},
 };
 use agentd_tests::harness::{Mode, binaries, wait_until};
@@ -133,12 +133,17 @@ fn whoever_hides_from_the_sweep_is_killed_by_the_group_and_counted() {
         ] {
             let limits = LimitRequest {
                 pids: Some(60),
-                timeout_ms: Some(2_000),
+                timeout_ms: Some(8_000),
                 ..NONE
             };
             let ended = launcher.bash(script, limits);
             assert!(ended.proven, "{mode:?} {script}: {ended:?}");
-            assert!(ended.leftover > 0, "{mode:?} {script}: {ended:?}");
+            // After a timeout TERM has already ended those that do not hide from it.
+            let by_itself = ended.cause == Cause::Leader;
+            assert!(
+                ended.leftover > 0 || !by_itself,
+                "{mode:?} {script}: {ended:?}"
+            );
             let left = launcher.world.processes();
             assert!(left.is_empty(), "{mode:?} {script}: {left:?}");
         }

@@ -90,7 +90,11 @@ fn limits_of_single_processes_hold_everywhere() {
             "{mode:?} {ended:?}"
         );
         assert!(ended.hit(LimitKind::Cpu).is_some(), "{mode:?} {ended:?}");
-        // Ignoring the signal only defers it.
+        // Ignoring the signal only defers it. Time enough to start, also on an emulated machine.
+        let cpu = LimitRequest {
+            cpu_seconds: Some(4),
+            ..NONE
+        };
         let ended = launcher.run(
             &[
                 "python3",
