@@ -131,9 +131,9 @@ fn a_model_reads_head_tail_and_end_and_what_is_left_out_is_counted() {
 #[test]
 fn what_two_streams_write_stays_in_order() {
     let room = Room::new(*Mode::possible().first().expect("some kind of host"));
-    let script = "for n in $(seq 20); do echo o$n; sleep 0.02; echo e$n >&2; sleep 0.02; done";
+    let script = "for n in $(seq 8); do echo o$n; sleep 0.15; echo e$n >&2; sleep 0.15; done";
     let (answer, _) = room.run(&[], script);
-    let expected: String = (1..=20).map(|n| format!("o{n}\ne{n}\n")).collect();
+    let expected: String = (1..=8).map(|n| format!("o{n}\ne{n}\n")).collect();
     assert_eq!(text(&answer, "output"), expected, "{answer}");
 }
 
