@@ -3,7 +3,7 @@
 use agentd_proto::v1::{self, call_tool_response::Message};
 use agentd_tests::harness::{Api, Mode, in_every_mode, script};
 
-use crate::room::{PROMPT, Room, text};
+use crate::room::{PROMPT, Room};
 
 /// What a model reads of a script.
 async fn tool_text(room: &Room, call: &str, command: &str) -> v1::ToolResult {
