@@ -18,24 +18,24 @@ pub(crate) struct Tally {
 }
 
 impl Series {
+    /// An empty one.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            seconds: Vec::new(),
+        }
+    }
+
     /// Measures a sample and remembers it.
     pub(crate) fn time(&mut self, times: u64, work: impl FnMut()) -> Duration {
         let elapsed = repeat(times, work);
-        let each = elapsed.div_f64(times.max(1) as f64);
+        let each = elapsed.div_f64(exact(times.max(1)));
         self.seconds.push(each.as_secs_f64());
         elapsed
     }
 }
 
 impl Tally {
-    /// A series to fill.
-    pub(crate) fn of(&self, name: &str) -> Series {
-        Series {
-            name: name.to_owned(),
-            seconds: Vec::new(),
-        }
-    }
-
     /// Keeps a series. One that was filtered out is empty and is left out.
     pub(crate) fn keep(&mut self, series: Series) {
         if !series.seconds.is_empty() {
@@ -94,7 +94,7 @@ impl Tally {
             if let Some(seconds) = self.median(name) {
                 println!(
                     "  {:6.2}  GB/s, {name}",
-                    crate::FLOOD as f64 / seconds / 1e9
+                    exact(crate::FLOOD) / seconds / 1e9
                 );
             }
         }
@@ -105,4 +105,10 @@ impl Tally {
 /// A command that printed something else was not measured.
 pub(crate) fn check(counted: u64, expected: u64) {
     assert_eq!(counted, expected, "bytes of output");
+}
+
+/// A number of a size that is measured here, as a fraction.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+pub(crate) fn exact(number: u64) -> f64 {
+    number as f64
 }

@@ -31,6 +31,17 @@ pub(crate) enum End {
     KillLauncher,
 }
 
+/// A command that is about to be started and ended.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// Its client.
+    pub(crate) api: Api,
+    /// Its request.
+    pub(crate) spec: v1::ExecSpec,
+    /// When it ends, counted from the request.
+    pub(crate) moment: Duration,
+}
+
 /// What the client was told, and what it saw.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -80,14 +91,9 @@ impl End {
         }
     }
 
-    /// Runs the command and ends it after `moment`, counted from the request.
-    pub(crate) async fn run(
-        self,
-        api: Api,
-        spec: v1::ExecSpec,
-        moment: Duration,
-        stage: &Stage,
-    ) -> Told {
+    /// Runs the command and ends it.
+    pub(crate) async fn run(self, attempt: Attempt, stage: &Stage) -> Told {
+        let Attempt { api, spec, moment } = attempt;
         let id = spec.exec_id.clone();
         let mut told = Told {
             seen: 0,
