@@ -62,7 +62,7 @@ pub enum Command {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct ServeArgs {
     /// Configuration file (TOML: listen, profile-dirs, default-profile, allow-uids, allow-gids,
-    /// max-execs, max-queued, drain-timeout, slow-reader-timeout).
+    /// max-execs, max-queued, max-sessions, drain-timeout, slow-reader-timeout).
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Listen here; may be given more than once. Default: `$XDG_RUNTIME_DIR/agentd/agentd.sock`, as

@@ -15,7 +15,7 @@ pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
             .map(|failure| setup_failure(program, failure)),
     );
     lines.extend(ending(outcome));
-    lines.extend(outcome.limits_hit.iter().map(limit));
+    lines.extend(outcome.limits_hit.iter().filter_map(limit));
     lines.extend(outcome.denials.iter().map(denial));
     lines.extend(leftovers(outcome));
     lines.extend(unproven(outcome));
@@ -38,17 +38,23 @@ pub(super) fn moved(followed: &Followed) -> Option<String> {
         .then(|| format!("the session is in {cwd} now"))
 }
 
-fn limit(hit: &LimitHit) -> String {
+/// `None` where [`ending`] says it: these limits always end a command, and nothing else is known of them.
+fn limit(hit: &LimitHit) -> Option<String> {
     let LimitHit {
         limit,
         count,
         evidence,
     } = hit;
+    if matches!(*limit, "wall" | "idle" | "output") {
+        return None;
+    }
     let how_often = match count {
         0 | 1 => String::new(),
         count => format!(" {count} times"),
     };
-    format!("it ran into its {limit} limit{how_often} [{evidence}]")
+    Some(format!(
+        "it ran into its {limit} limit{how_often} [{evidence}]"
+    ))
 }
 
 /// Only of interest when something had to be killed.
@@ -209,6 +215,7 @@ mod tests {
             leftover_processes: 2,
             proven: true,
             limits_hit: [
+                ("wall", 1, "wall clock"),
                 ("memory", 3, "memory.events oom_kill"),
                 ("cpu", 1, "SIGXCPU"),
             ]

@@ -90,25 +90,12 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
         denials,
         setup: None,
         blocked: None,
-        notes: notes(&ended),
+        notes: ended.note.map(str::to_owned).into_iter().collect(),
         hits: end::hits(ended.cause, ended.hits),
         proven: ended.proven,
         pipes_held: false,
         output_file: None,
     }
-}
-
-fn notes(ended: &Ended) -> Vec<String> {
-    let mut notes: Vec<String> = ended.note.map(str::to_owned).into_iter().collect();
-    // The launcher's death says enough by itself.
-    if !ended.proven && ended.note.is_none() {
-        notes.push(
-            "every process of the command that could be found was killed, but this host offers no \
-             proof that none was missed (nested tier without a control group)"
-                .to_owned(),
-        );
-    }
-    notes
 }
 
 fn tripwire(tripped: &Tripped) -> Denial {

@@ -14,10 +14,6 @@ use std::time::Duration;
 
 use crate::commands::Blocked;
 
-/// How a remark says that nothing proves that all processes are dead. The lines about an end say it
-/// themselves, where something was killed.
-pub const NO_PROOF: &str = "no proof that none was missed";
-
 /// A finished command, ready to be told.
 ///
 /// Output is the interleaving of stdout and stderr as it arrived: `head`, then `dropped_bytes` bytes
