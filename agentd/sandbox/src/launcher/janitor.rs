@@ -4,7 +4,8 @@
 //! holds, removes what a launcher of this pid may have left, and ends. After an orderly end it finds
 //! nothing. It never calls `execve`, and as a copy of a process with one thread it may allocate.
 //!
-//! It keeps its user id, which owns all there is to remove, and no capability. It has a session of its
+//! It keeps its user id, which owns all there is to remove, and of root's capabilities the one without
+//! which cgroups cannot be removed. It has a session of its
 //! own, so that what ends the launcher's process group spares it, and no descriptor but the pipe.
 
 use std::{
@@ -112,7 +113,12 @@ fn withdraw(pipe: &OwnedFd) -> Result<OwnedFd, Errno> {
         Ok(()) | Err(Errno::EPERM) => {}
         Err(errno) => return Err(errno),
     }
-    caps::drop_all()?;
+    // The root of a hierarchy of cgroups is mode 0555: only this capability removes one of its children.
+    match caps::keep_only_dac_override() {
+        Ok(()) => {}
+        Err(Errno::EPERM) => caps::drop_all()?,
+        Err(errno) => return Err(errno),
+    }
     caps::set_no_new_privs()?;
     caps::set_undumpable()?;
     Ok(null)

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 /// More than any kernel has; the end is found by EINVAL.
 const HIGHEST_CAPABILITY: libc::c_ulong = 63;
+const CAP_DAC_OVERRIDE: u32 = 1;
 const PR_CAP_AMBIENT: libc::c_int = 47;
 const PR_CAP_AMBIENT_CLEAR_ALL: libc::c_ulong = 4;
 
@@ -44,11 +45,25 @@ pub(crate) fn drop_bounding_set() -> Result<(), Errno> {
 
 /// Empties the effective, permitted, inheritable and ambient sets.
 pub(crate) fn drop_all() -> Result<(), Errno> {
+    set(Data::default())
+}
+
+/// Keeps the right to change directories whatever their mode says, and no other capability.
+pub(crate) fn keep_only_dac_override() -> Result<(), Errno> {
+    set(Data {
+        effective: 1 << CAP_DAC_OVERRIDE,
+        permitted: 1 << CAP_DAC_OVERRIDE,
+        inheritable: 0,
+    })
+}
+
+/// Sets the first 32 capabilities and clears all others.
+fn set(low: Data) -> Result<(), Errno> {
     let header = Header {
         version: CAPABILITY_VERSION_3,
         pid: 0,
     };
-    let data = [Data::default(); 2];
+    let data = [low, Data::default()];
     // SAFETY: `header` and the two `data` entries that version 3 wants are valid for the kernel to
     // read.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
