@@ -108,7 +108,9 @@ impl Source {
     /// Removes what [`Source::spec`] put into the workspace.
     pub(crate) fn tidy(world: &World, id: &str) {
         for stream in [1, 2] {
-            drop(fs::remove_file(world.workspace.join(format!("{id}-{stream}"))));
+            drop(fs::remove_file(
+                world.workspace.join(format!("{id}-{stream}")),
+            ));
         }
     }
 
