@@ -86,7 +86,10 @@ async fn attempt(
             spec: Some(spec.clone()),
         };
         let answer = timeout(SILENCE, api.execs().run(request)).await;
-        let stream = answer.map_err(|e| gone(&e))?.map_err(judge)?.into_inner();
+        let stream = answer
+            .map_err(|e| gone(&e))?
+            .map_err(|e| judge(&e))?
+            .into_inner();
         read(stream, |message: v1::RunResponse| message.event, transcript).await
     } else {
         let request = v1::AttachRequest {
@@ -95,7 +98,10 @@ async fn attempt(
             strict: false,
         };
         let answer = timeout(SILENCE, api.execs().attach(request)).await;
-        let stream = answer.map_err(|e| gone(&e))?.map_err(judge)?.into_inner();
+        let stream = answer
+            .map_err(|e| gone(&e))?
+            .map_err(|e| judge(&e))?
+            .into_inner();
         read(
             stream,
             |message: v1::AttachResponse| message.event,
@@ -113,7 +119,7 @@ async fn read<T>(
     loop {
         let message = timeout(SILENCE, stream.message()).await;
         let message = message.map_err(|_| Broken::Transport("silence".to_owned()))?;
-        let Some(message) = message.map_err(judge)? else {
+        let Some(message) = message.map_err(|e| judge(&e))? else {
             return Ok(());
         };
         let event = event_of(message);
@@ -123,7 +129,7 @@ async fn read<T>(
 }
 
 /// What a broken connection can never produce by itself is the daemon's own answer.
-fn judge(status: Status) -> Broken {
+fn judge(status: &Status) -> Broken {
     let text = format!("{:?}: {}", status.code(), status.message());
     match status.code() {
         Code::NotFound

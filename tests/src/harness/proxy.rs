@@ -24,6 +24,9 @@ use super::random::Random;
 /// Bytes after which writing in single bytes is no longer worth its time.
 const SPLIT_BYTES: u64 = 16 * 1024;
 
+/// Most bytes of one read.
+const READ_BYTES: usize = 64 * 1024;
+
 /// What happens to a connection after some bytes in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -187,7 +190,7 @@ async fn carry(client: UnixStream, daemon: UnixStream, fate: Fate) {
                 // An end of one direction only may be waited out for ever; a real one is not endless.
                 let rest = async {
                     let whole = if fate.downwards { &mut up } else { &mut down };
-                    drop(whole.run().await);
+                    let _stopped = whole.run().await;
                 };
                 drop(timeout(Duration::from_secs(1), rest).await);
                 return;
@@ -246,13 +249,13 @@ impl Direction {
                 return Stopped::Struck;
             }
             if self.done == self.held.len() {
-                (self.done, self.held) = (0, Vec::new());
-                let mut buffer = [0; 64 * 1024];
-                match self.from.read(&mut buffer).await {
+                self.done = 0;
+                self.held.clear();
+                self.held.reserve(READ_BYTES);
+                match self.from.read_buf(&mut self.held).await {
                     Ok(0) | Err(_) => break,
-                    Ok(length) => self.held.extend_from_slice(&buffer[..length]),
+                    Ok(_) => continue,
                 }
-                continue;
             }
             let length = self.step();
             // One write at a time, so that nothing is forgotten when this is dropped.

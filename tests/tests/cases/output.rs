@@ -3,7 +3,7 @@
 use agentd_proto::v1::{self, call_tool_response::Message};
 use agentd_tests::harness::{Api, Mode, in_every_mode, script};
 
-use crate::room::{PROMPT, Room, text};
+use crate::room::{PROMPT, Room};
 
 /// What a model reads of a script.
 async fn tool_text(room: &Room, call: &str, command: &str) -> v1::ToolResult {
@@ -227,7 +227,7 @@ fn a_program_that_is_not_there_or_is_none_ends_at_once_with_its_code() {
     });
 }
 
-/// sdk-typescript F8, cc#11155, inspect_ai#3534: output was kept whole before it was cut.
+/// sdk-typescript F8, cc#11155, `inspect_ai#3534`: output was kept whole before it was cut.
 #[test]
 fn a_flood_that_nobody_reads_leaves_memory_flat() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

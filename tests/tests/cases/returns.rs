@@ -5,26 +5,27 @@ use agentd_tests::harness::{Mode, in_every_mode};
 
 use crate::room::{PROMPT, Room, text};
 
+/// Whether something is left to be killed and counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Behind,
+    Nothing,
+}
+
 /// A command whose leader ends at once while something else holds its output.
 struct Case {
     source: &'static str,
     script: &'static str,
     out: &'static str,
-    /// Something is left to be killed and counted.
-    leftover: bool,
+    left: Left,
 }
 
-const fn case(
-    source: &'static str,
-    script: &'static str,
-    out: &'static str,
-    leftover: bool,
-) -> Case {
+const fn case(source: &'static str, script: &'static str, out: &'static str, left: Left) -> Case {
     Case {
         source,
         script,
         out,
-        leftover,
+        left,
     }
 }
 
@@ -33,82 +34,87 @@ const CASES: &[Case] = &[
         "codex#7846",
         "exec > >(tee -a \"$TMPDIR/t.log\") 2>&1 && echo ok",
         "ok\n",
-        false,
+        Left::Nothing,
     ),
-    case("codex#7846", "echo ok > >(cat)", "ok\n", false),
-    case("codex#6715", "echo hi", "hi\n", false),
+    case("codex#7846", "echo ok > >(cat)", "ok\n", Left::Nothing),
+    case("codex#6715", "echo hi", "hi\n", Left::Nothing),
     case(
         "codex, legacy drain",
         "echo important; sleep 600 &",
         "important\n",
-        true,
+        Left::Behind,
     ),
-    case("cc#1481", "sleep 600 & echo started", "started\n", true),
+    case(
+        "cc#1481",
+        "sleep 600 & echo started",
+        "started\n",
+        Left::Behind,
+    ),
     case(
         "cc#3372",
         "(sleep 600; echo late) & echo started",
         "started\n",
-        true,
+        Left::Behind,
     ),
     case(
         "cc#27401",
         "echo hi | (read -r x; echo \"$x\"; sleep 600 & )",
         "hi\n",
-        true,
+        Left::Behind,
     ),
     case(
         "containerd#7832",
         "bash -c 'sleep 365d &'; echo done",
         "done\n",
-        true,
+        Left::Behind,
     ),
     case(
         "containerd#9568",
         "bash -c 'sleep 300& echo probe'",
         "probe\n",
-        true,
+        Left::Behind,
     ),
     case(
         "bux#163",
         "sh -c 'sleep 600 &'; echo code $?",
         "code 0\n",
-        true,
+        Left::Behind,
     ),
     case(
         "deer-flow#3864",
         "python3 -m http.server 0 --bind 127.0.0.1 >/dev/null 2>&1 & echo ok",
         "ok\n",
-        true,
+        Left::Behind,
     ),
     case(
         "deer-flow#3864",
         "nohup python3 -c 'import time; time.sleep(600)' & disown; echo ok",
         "ok\n",
-        true,
+        Left::Behind,
     ),
     case(
         "daytona#4230",
         "cat <<'EOF' >f && cat f\na $x `y`\nEOF",
         "a $x `y`\n",
-        false,
+        Left::Nothing,
     ),
     case(
         "daytona#4230",
         "coproc sleep 600; echo spawned",
         "spawned\n",
-        true,
+        Left::Behind,
     ),
     case(
         "cc#93794",
         "yes >/dev/null & echo finished",
         "finished\n",
-        true,
+        Left::Behind,
     ),
     case(
         "cc#1481",
         "mkfifo p && (cat p &) ; echo reader",
         "reader\n",
-        true,
+        Left::Behind,
     ),
 ];
 
@@ -124,7 +130,7 @@ fn a_command_is_over_when_its_leader_is_whoever_holds_its_output() {
             assert_eq!(text(&answer, "stdout"), case.out, "{name}: {answer}");
             assert!(ended.elapsed < PROMPT, "{name}: {:?}", ended.elapsed);
             let leftovers = answer["leftover_processes"].as_u64().expect("a number");
-            if case.leftover {
+            if case.left == Left::Behind {
                 assert!(leftovers >= 1, "{name}: {answer}");
             }
             room.is_empty(&name);

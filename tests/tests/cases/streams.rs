@@ -70,7 +70,7 @@ fn every_reader_of_a_finished_command_reads_the_same() {
     });
 }
 
-/// e2b infra#2639: what was printed while nobody was there was lost. Also NeMo Gym#2893, E2B#1074.
+/// e2b infra#2639: what was printed while nobody was there was lost. Also `NeMo` Gym#2893, E2B#1074.
 #[test]
 fn a_reader_that_comes_back_gets_what_was_printed_meanwhile() {
     let runtime = runtime();
@@ -94,8 +94,8 @@ fn a_reader_that_comes_back_gets_what_was_printed_meanwhile() {
             let api = dial(&room).await;
             let other = attach(&api, "back", 0).await;
             let told = read(attach(&api, "back", told.last_seq).await, told).await;
-            let numbers: String = (1..=1000).map(|n| format!("{n}\n")).collect();
-            let whole = format!("first\n{numbers}last\n");
+            let numbers: Vec<String> = (1..=1000).map(|n| n.to_string()).collect();
+            let whole = format!("first\n{}\nlast\n", numbers.join("\n"));
             assert_eq!(told.stdout.bytes(), whole.as_bytes());
             let other = read(other, Transcript::default()).await;
             assert_eq!(other.stdout.bytes(), whole.as_bytes());
@@ -208,7 +208,7 @@ fn after_a_restart_a_command_is_unknown_and_never_run_again() {
     });
 }
 
-/// huggingface_hub#4836: kill said OK and killed nothing.
+/// `huggingface_hub#4836`: kill said OK and killed nothing.
 #[test]
 fn terminate_says_what_it_found() {
     let runtime = runtime();
@@ -318,7 +318,7 @@ fn a_client_may_go_away_at_any_moment() {
     });
 }
 
-/// go-judge#96: 7 MB of output failed the call with RESOURCE_EXHAUSTED.
+/// go-judge#96: 7 MB of output failed the call with `RESOURCE_EXHAUSTED`.
 #[test]
 fn no_output_is_too_large_for_a_message() {
     let runtime = runtime();

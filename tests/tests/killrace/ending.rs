@@ -83,8 +83,7 @@ impl End {
     /// Runs the command and ends it after `moment`, counted from the request.
     pub(crate) async fn run(
         self,
-        api: Api,
-        spec: v1::ExecSpec,
+        (api, spec): (Api, v1::ExecSpec),
         moment: Duration,
         stage: &Stage,
     ) -> Told {

@@ -103,7 +103,7 @@ async fn race(stage: &Stage, seed: u64, end: End, random: &mut Random) -> (Strin
     limits.kill_grace = wire(Duration::from_millis(random.between(1, 20)));
     end.prepare(&mut spec, moment);
     let api = Api::dial(&stage.daemon.socket).await;
-    let told = end.run(api.expect("a daemon"), spec, moment, stage).await;
+    let told = end.run((api.expect("a daemon"), spec), moment, stage).await;
     if !end.kills_the_daemon() {
         told.judge(end, mode, &name);
         gone(stage, &told, &name);

@@ -97,7 +97,7 @@ pub(crate) enum Load {
 
 impl Load {
     /// One of them; most are fast, as in real use.
-    pub(crate) fn random(random: &mut Random, sessions: bool) -> Self {
+    pub(crate) fn random(random: &mut Random, site: &Site) -> Self {
         match random.between(0, 99) {
             0..36 => Self::Fast,
             36..46 => Self::Failing,
@@ -108,7 +108,7 @@ impl Load {
             80..86 => Self::Terminated,
             86..91 => Self::Abandoned,
             91..94 => Self::Refused,
-            _ if sessions => Self::Background,
+            _ if site.has_sessions() => Self::Background,
             _ => Self::Fast,
         }
     }
@@ -124,10 +124,8 @@ impl Load {
         let id = format!("soak-{number}");
         let mut spec = script(&site.world, &id, self.script());
         match self {
-            Self::Fast => exited(&api, spec, 0).await,
+            Self::Fast | Self::Large | Self::Leftover => exited(&api, spec, 0).await,
             Self::Failing => exited(&api, spec, 3).await,
-            Self::Large => exited(&api, spec, 0).await,
-            Self::Leftover => exited(&api, spec, 0).await,
             Self::Signal => {
                 let end = run(&api, spec).await;
                 assert_eq!(end.signal, Some(11), "{end:?}");

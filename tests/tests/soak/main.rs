@@ -119,7 +119,7 @@ async fn run(site: &Arc<Site>, numbers: std::ops::Range<u64>) {
         let site = Arc::clone(site);
         tasks.spawn(async move {
             let mut random = Random::new(number, "soak");
-            let load = Load::random(&mut random, site.has_sessions());
+            let load = Load::random(&mut random, &site);
             load.run(&site, number, &mut random).await;
             drop(slot);
         });

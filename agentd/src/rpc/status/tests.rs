@@ -1,7 +1,6 @@
 //! Each refusal has its code and reason, and its details decode.
 
 use agentd_sandbox::policy::{Layer, Tier};
-
 use prost::Message;
 use tonic::Status;
 
