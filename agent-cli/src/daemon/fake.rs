@@ -1,6 +1,10 @@
 //! A daemon for tests: real gRPC over a Unix socket, no jail behind it. Its tools are named for what they
 //! do wrong; its streams end where a test says.
 
+mod execs;
+mod sessions;
+mod tools;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
@@ -12,12 +16,11 @@ use std::{
 
 use agentd_proto::v1::{
     self,
-    call_tool_response::Message,
     exec_event::Event,
-    exec_service_server::{ExecService, ExecServiceServer},
+    exec_service_server::ExecServiceServer,
     info_service_server::{InfoService, InfoServiceServer},
-    session_service_server::{SessionService, SessionServiceServer},
-    tool_service_server::{ToolService, ToolServiceServer},
+    session_service_server::SessionServiceServer,
+    tool_service_server::ToolServiceServer,
 };
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -237,18 +240,6 @@ impl Fake {
     }
 }
 
-fn result(text: &str, reason: v1::ExitReason) -> Message {
-    Message::Result(v1::ToolResult {
-        text: text.to_owned(),
-        is_error: reason != v1::ExitReason::Exited,
-        exit: Some(v1::ExitResult {
-            reason: reason.into(),
-            ..v1::ExitResult::default()
-        }),
-        ..v1::ToolResult::default()
-    })
-}
-
 #[tonic::async_trait]
 impl InfoService for Fake {
     async fn get_server_info(
@@ -259,221 +250,6 @@ impl InfoService for Fake {
             boot_id: self.0.boot.load(Ordering::Relaxed).to_string(),
             ..v1::GetServerInfoResponse::default()
         }))
-    }
-}
-
-#[tonic::async_trait]
-impl ToolService for Fake {
-    type CallToolStream = Events<v1::CallToolResponse>;
-
-    async fn list_tools(&self, _: Request<v1::ListToolsRequest>) -> Answer<v1::ListToolsResponse> {
-        let tool = |name: &str| v1::Tool {
-            name: name.into(),
-            description: "Run a shell command.".into(),
-            input_schema_json: r#"{"type":"object"}"#.into(),
-        };
-        let tools = ["bash", "bash_output", "bash_kill"].map(tool).into();
-        Ok(Response::new(v1::ListToolsResponse { tools }))
-    }
-
-    async fn call_tool(
-        &self,
-        request: Request<v1::CallToolRequest>,
-    ) -> Answer<Self::CallToolStream> {
-        let request = request.into_inner();
-        let session = request.session_id.clone();
-        self.session(&session)?;
-        self.0.called_in.lock().unwrap().push(session);
-        if request.name == "refused" {
-            return Err(Status::failed_precondition(
-                "profile 'strict' requires tier T2",
-            ));
-        }
-        self.begin(&request.call_id);
-        let mut messages: Vec<Message> = events().into_iter().map(Message::Event).collect();
-        match request.name.as_str() {
-            "without-a-result" => {}
-            "until-it-is-stopped" => return Ok(Response::new(self.until_stopped(messages))),
-            _ => messages.push(result("done", v1::ExitReason::Exited)),
-        }
-        let wrap = |message| v1::CallToolResponse {
-            message: Some(message),
-        };
-        Ok(Response::new(
-            self.stream(messages.into_iter().map(wrap).collect()),
-        ))
-    }
-}
-
-impl Fake {
-    /// Says what it has said until it is told to end, and its end then.
-    fn until_stopped(&self, messages: Vec<Message>) -> Events<v1::CallToolResponse> {
-        let (sender, stream) = mpsc::channel(8);
-        let told = Arc::clone(&self.0);
-        tokio::spawn(async move {
-            let send = async |message| {
-                let message = Some(message);
-                drop(sender.send(Ok(v1::CallToolResponse { message })).await);
-            };
-            for message in messages.into_iter().take(2) {
-                send(message).await;
-            }
-            told.stop.notified().await;
-            send(result("started", v1::ExitReason::Cancelled)).await;
-        });
-        ReceiverStream::new(stream)
-    }
-}
-
-#[tonic::async_trait]
-impl SessionService for Fake {
-    async fn create(
-        &self,
-        request: Request<v1::CreateSessionRequest>,
-    ) -> Answer<v1::CreateSessionResponse> {
-        let request = request.into_inner();
-        let session = v1::Session {
-            session_id: request.session_id.clone(),
-            sandbox: request.sandbox.clone(),
-            lease: request.lease,
-            ..v1::Session::default()
-        };
-        let mut sessions = self.0.sessions.lock().unwrap();
-        sessions.insert(request.session_id.clone(), request);
-        Ok(Response::new(v1::CreateSessionResponse {
-            session: Some(session),
-            session_token: String::new(),
-        }))
-    }
-
-    async fn get(&self, request: Request<v1::GetSessionRequest>) -> Answer<v1::GetSessionResponse> {
-        let id = request.into_inner().session_id;
-        self.session(&id)?;
-        let sandbox = self.0.sessions.lock().unwrap()[&id].sandbox.clone();
-        let session = v1::Session {
-            session_id: id,
-            sandbox,
-            ..v1::Session::default()
-        };
-        Ok(Response::new(v1::GetSessionResponse {
-            session: Some(session),
-        }))
-    }
-
-    async fn list(&self, _: Request<v1::ListSessionsRequest>) -> Answer<v1::ListSessionsResponse> {
-        unused()
-    }
-
-    async fn keep_alive(
-        &self,
-        request: Request<v1::KeepAliveRequest>,
-    ) -> Answer<v1::KeepAliveResponse> {
-        self.session(&request.into_inner().session_id)?;
-        self.0.kept_alive.fetch_add(1, Ordering::Relaxed);
-        Ok(Response::new(v1::KeepAliveResponse::default()))
-    }
-
-    async fn delete(
-        &self,
-        request: Request<v1::DeleteSessionRequest>,
-    ) -> Answer<v1::DeleteSessionResponse> {
-        let id = request.into_inner().session_id;
-        self.session(&id)?;
-        self.0.sessions.lock().unwrap().remove(&id);
-        self.0.deleted.fetch_add(1, Ordering::Relaxed);
-        Ok(Response::new(v1::DeleteSessionResponse::default()))
-    }
-}
-
-#[tonic::async_trait]
-impl ExecService for Fake {
-    type RunStream = Events<v1::RunResponse>;
-    type AttachStream = Events<v1::AttachResponse>;
-
-    async fn run(&self, request: Request<v1::RunRequest>) -> Answer<Self::RunStream> {
-        let spec = request.into_inner().spec.unwrap();
-        self.session(&spec.session_id)?;
-        self.begin(&spec.exec_id);
-        let wrap = |event| v1::RunResponse { event: Some(event) };
-        Ok(Response::new(
-            self.stream(events().into_iter().map(wrap).collect()),
-        ))
-    }
-
-    async fn attach(&self, request: Request<v1::AttachRequest>) -> Answer<Self::AttachStream> {
-        let request = request.into_inner();
-        self.known(&request.exec_id)?;
-        let wrap = |event| v1::AttachResponse { event: Some(event) };
-        let left = events().into_iter();
-        let left = left.filter(|event| event.seq > request.after_seq);
-        Ok(Response::new(self.stream(left.map(wrap).collect())))
-    }
-
-    async fn get(&self, request: Request<v1::GetExecRequest>) -> Answer<v1::GetExecResponse> {
-        self.known(&request.into_inner().exec_id)?;
-        Ok(Response::new(v1::GetExecResponse::default()))
-    }
-
-    /// Does not know the command the first time: the order was faster than the call.
-    async fn terminate(&self, _: Request<v1::TerminateRequest>) -> Answer<v1::TerminateResponse> {
-        if self.0.terminate.fetch_add(1, Ordering::Relaxed) == 0 {
-            return Err(Status::not_found("no such execution"));
-        }
-        self.0.stop.notify_one();
-        Ok(Response::new(v1::TerminateResponse::default()))
-    }
-
-    /// Takes at most three bytes at once, and now and then breaks after it has taken them.
-    async fn write_stdin(
-        &self,
-        request: Request<v1::WriteStdinRequest>,
-    ) -> Answer<v1::WriteStdinResponse> {
-        let request = request.into_inner();
-        let mut stdin = self.0.stdin.lock().unwrap();
-        let at = u64::try_from(stdin.0.len()).unwrap();
-        assert!(request.offset <= at, "a hole");
-        let known = usize::try_from(at.saturating_sub(request.offset)).unwrap();
-        let new = request.data.get(known..).unwrap_or_default();
-        stdin.0.extend(new.iter().take(3));
-        stdin.1 |= request.eof;
-        if let Some((_, How::Reset)) = self.0.cuts.lock().unwrap().pop_front() {
-            self.0.breaks.notify_waiters();
-        }
-        Ok(Response::new(v1::WriteStdinResponse {
-            accepted_offset: u64::try_from(stdin.0.len()).unwrap(),
-            closed: stdin.1,
-        }))
-    }
-
-    async fn read_output(
-        &self,
-        _: Request<v1::ReadOutputRequest>,
-    ) -> Answer<v1::ReadOutputResponse> {
-        unused()
-    }
-
-    async fn start(&self, _: Request<v1::StartRequest>) -> Answer<v1::StartResponse> {
-        unused()
-    }
-
-    async fn wait(&self, _: Request<v1::WaitRequest>) -> Answer<v1::WaitResponse> {
-        unused()
-    }
-
-    async fn list(&self, _: Request<v1::ListExecsRequest>) -> Answer<v1::ListExecsResponse> {
-        unused()
-    }
-
-    async fn signal(&self, _: Request<v1::SignalRequest>) -> Answer<v1::SignalResponse> {
-        unused()
-    }
-
-    async fn resize_pty(&self, _: Request<v1::ResizePtyRequest>) -> Answer<v1::ResizePtyResponse> {
-        unused()
-    }
-
-    async fn delete(&self, _: Request<v1::DeleteExecRequest>) -> Answer<v1::DeleteExecResponse> {
-        unused()
     }
 }
 

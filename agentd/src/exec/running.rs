@@ -1,10 +1,10 @@
 //! A command that runs: carries inputs from the pipes, the launcher and the clients to the lifecycle, and
 //! its effects back. Decides nothing itself.
 
+mod begin;
+
 use std::{
-    fs::File,
-    os::fd::OwnedFd,
-    sync::{Arc, atomic::Ordering},
+    sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
@@ -12,16 +12,14 @@ use agentd_sandbox::monitor::{Event, Request};
 use tokio::sync::mpsc;
 
 use super::{
-    DEFAULT_OUTPUT_FILE, ExitResult, OutputStream, Stdin,
+    ExitResult, OutputStream,
     conclude::{Ended, conclude, note_on},
-    driver::{Beginning, Job, millis, sleep_until},
+    driver::{Job, sleep_until},
     kept::Keeper,
-    lifecycle::{Effect, Input, Lifecycle, Settings},
-    pipes::{Ends, OutputPipe, Took},
+    lifecycle::{Effect, Input, Lifecycle},
+    pipes::{OutputPipe, Took},
     progress::Control,
     state::StatePipe,
-    stdin::StdinEnd,
-    terminal::Terminal,
 };
 use crate::launcher_link::Delivery;
 
@@ -74,53 +72,6 @@ enum Wake {
 }
 
 impl Running {
-    /// Takes over what came with the start.
-    pub(super) fn new(job: &Job, ends: Ends, beginning: Beginning) -> Self {
-        let mut fds = beginning.fds.into_iter();
-        let mut notes = Vec::new();
-        let (mut main, mut stdin) = (ends.main, ends.stdin.map(StdinEnd::Pipe));
-        if job.spec.has_terminal() {
-            match terminal(fds.next()) {
-                Ok(terminal) => {
-                    main = OutputPipe::of_terminal(Arc::clone(&terminal));
-                    stdin = Some(StdinEnd::Terminal(terminal));
-                }
-                Err(why) => notes.push(format!("its terminal cannot be used: {why}")),
-            }
-        }
-        if let Some(stdin) = stdin {
-            job.exec.set_stdin(Stdin::new(stdin));
-        }
-        let cap = match job.spec.output_file_bytes {
-            0 => DEFAULT_OUTPUT_FILE,
-            bytes => bytes,
-        };
-        let keeper = fds
-            .next()
-            .filter(|_| !beginning.output_file.is_empty())
-            .map(|fd| Keeper::new(File::from(fd), beginning.output_file, cap));
-        let open = |pipe: &OutputPipe| u8::from(pipe.is_open());
-        let settings = Settings {
-            idle_timeout: millis(beginning.limits.idle_timeout_ms),
-            output_limit: beginning.limits.output_bytes,
-            disconnect: job.spec.disconnect,
-            streams: open(&main).saturating_add(open(&ends.errors)),
-        };
-        let now = Instant::now();
-        Self {
-            life: Lifecycle::new(settings, job.exec.readers(), now),
-            main,
-            errors: ends.errors,
-            state: ends.state,
-            keeper,
-            events: beginning.events,
-            since: now,
-            held: None,
-            ended: None,
-            notes,
-        }
-    }
-
     /// Runs to the end, and says how it went.
     pub(super) async fn run(mut self, job: &mut Job) -> ExitResult {
         let drained = loop {
@@ -390,12 +341,6 @@ async fn keep(keeper: &mut Option<Keeper>) {
         Some(keeper) => keeper.work().await,
         None => std::future::pending().await,
     }
-}
-
-fn terminal(master: Option<OwnedFd>) -> Result<Arc<Terminal>, String> {
-    let master = master.ok_or("the launcher sent none")?;
-    let terminal = Terminal::watch(master).map_err(|error| error.to_string())?;
-    Ok(Arc::new(terminal))
 }
 
 fn tell(job: &Job, request: &Request) {

@@ -2,20 +2,15 @@
 //! that ran and failed is not an error and never comes here.
 
 mod sessions;
-
-use std::collections::HashMap;
+mod wire;
 
 use agentd_sandbox::policy::Refusal;
-use prost::Message;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use crate::{
     exec::{AdmitError, NotStarted, StdinError, SubmitError},
     launcher_link::{ExplainError, LinkError, ReloadError},
 };
-
-/// How long a client waits before it tries again when the daemon is full or going away.
-const RETRY_AFTER_SECONDS: i64 = 1;
 
 /// Why a call is refused, as the client is told. Holds nothing of an internal error's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -274,162 +269,5 @@ fn launcher_gone() -> Problem {
     )
 }
 
-impl From<Problem> for Status {
-    fn from(problem: Problem) -> Self {
-        let mut details = vec![packed(
-            "google.rpc.ErrorInfo",
-            &ErrorInfo {
-                reason: problem.reason.to_owned(),
-                domain: agentd_proto::ERROR_DOMAIN.to_owned(),
-                metadata: problem
-                    .metadata
-                    .into_iter()
-                    .map(|(key, value)| (key.to_owned(), value))
-                    .collect(),
-            },
-        )];
-        if problem.retry == Retry::Later {
-            details.push(packed(
-                "google.rpc.RetryInfo",
-                &RetryInfo {
-                    retry_delay: Some(prost_types::Duration {
-                        seconds: RETRY_AFTER_SECONDS,
-                        nanos: 0,
-                    }),
-                },
-            ));
-        }
-        let rich = RichStatus {
-            code: problem.code.into(),
-            message: problem.message.clone(),
-            details,
-        };
-        Self::with_details(problem.code, problem.message, rich.encode_to_vec().into())
-    }
-}
-
-fn packed(name: &str, message: &impl Message) -> prost_types::Any {
-    prost_types::Any {
-        type_url: format!("type.googleapis.com/{name}"),
-        value: message.encode_to_vec(),
-    }
-}
-
-/// `google.rpc.Status`, the form in which details travel.
-#[derive(Clone, PartialEq, Message)]
-struct RichStatus {
-    #[prost(int32, tag = "1")]
-    code: i32,
-    #[prost(string, tag = "2")]
-    message: String,
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<prost_types::Any>,
-}
-
-/// `google.rpc.ErrorInfo`.
-#[derive(Clone, PartialEq, Message)]
-struct ErrorInfo {
-    #[prost(string, tag = "1")]
-    reason: String,
-    #[prost(string, tag = "2")]
-    domain: String,
-    #[prost(map = "string, string", tag = "3")]
-    metadata: HashMap<String, String>,
-}
-
-/// `google.rpc.RetryInfo`.
-#[derive(Clone, PartialEq, Message)]
-struct RetryInfo {
-    #[prost(message, optional, tag = "1")]
-    retry_delay: Option<prost_types::Duration>,
-}
-
 #[cfg(test)]
-mod tests {
-    use agentd_sandbox::policy::{Layer, Tier};
-
-    use super::*;
-    use crate::exec::ExecId;
-
-    fn refusals() -> Vec<(Refusal, Code, &'static str)> {
-        let text = String::new;
-        vec![
-            (
-                Refusal::UnknownProfile {
-                    name: "x".to_owned(),
-                    known: text(),
-                },
-                Code::InvalidArgument,
-                "PROFILE_UNKNOWN",
-            ),
-            (
-                Refusal::TierTooLow {
-                    profile: text(),
-                    required: Tier::Rootless,
-                    available: Tier::Nested,
-                    remedy: text(),
-                },
-                Code::FailedPrecondition,
-                "SANDBOX_UNAVAILABLE",
-            ),
-            (
-                Refusal::LayerMissing {
-                    profile: text(),
-                    layer: Layer::Landlock,
-                    remedy: text(),
-                },
-                Code::FailedPrecondition,
-                "SANDBOX_UNAVAILABLE",
-            ),
-            (
-                Refusal::BadWorkspace {
-                    path: "/".into(),
-                    reason: text(),
-                },
-                Code::InvalidArgument,
-                "WORKSPACE_REFUSED",
-            ),
-            (
-                Refusal::Malformed(text()),
-                Code::InvalidArgument,
-                "INVALID_REQUEST",
-            ),
-        ]
-    }
-
-    #[test]
-    fn each_refusal_has_its_code_and_reason() {
-        for (refusal, code, reason) in refusals() {
-            assert_eq!(Problem::from(refusal).kind(), (code, reason));
-        }
-    }
-
-    #[test]
-    fn a_status_carries_error_info_and_retry_info_that_decode() {
-        let full: Status = Problem::from(AdmitError::Full(3)).into();
-        assert_eq!(full.code(), Code::ResourceExhausted);
-        let rich = RichStatus::decode(full.details()).unwrap();
-        assert_eq!(rich.code, 8);
-        let [info, retry] = rich.details.as_slice() else {
-            panic!("two details");
-        };
-        assert_eq!(info.type_url, "type.googleapis.com/google.rpc.ErrorInfo");
-        let info = ErrorInfo::decode(info.value.as_slice()).unwrap();
-        assert_eq!(
-            (info.reason.as_str(), info.domain.as_str()),
-            ("LIMIT_EXECS", "agentd")
-        );
-        let retry = RetryInfo::decode(retry.value.as_slice()).unwrap();
-        assert_eq!(retry.retry_delay.unwrap().seconds, RETRY_AFTER_SECONDS);
-
-        let id = ExecId::parse("a").unwrap();
-        let conflict: Status = Problem::from(AdmitError::Conflict(id)).into();
-        assert_eq!(
-            RichStatus::decode(conflict.details())
-                .unwrap()
-                .details
-                .len(),
-            1
-        );
-    }
-}
+mod tests;

@@ -3,6 +3,11 @@
 //!
 //! `cargo build --release && cargo bench -p agentd-tests`; `AGENTD_TEST_BIN_DIR` names other binaries.
 
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "figures for people, far below 2^53"
+)]
+
 mod plain;
 mod stage;
 mod tally;

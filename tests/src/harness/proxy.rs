@@ -255,7 +255,6 @@ impl Direction {
                 if matches!(self.from.read_buf(&mut self.held).await, Ok(0) | Err(_)) {
                     break;
                 }
-                continue;
             }
             let length = self.step();
             // One write at a time, so that nothing is forgotten when this is dropped.

@@ -54,11 +54,8 @@ impl Delegated {
     fn launcher(&self, mode: Mode) -> Launcher {
         let program = binaries().join("agentd-launcher");
         let inner = mode.command(program.as_os_str());
-        let enter: String = self
-            .0
-            .iter()
-            .map(|group| format!("echo $$ >{}/cgroup.procs\n", group.display()))
-            .collect();
+        let enter = |group: &PathBuf| format!("echo $$ >{}/cgroup.procs\n", group.display());
+        let enter = self.0.iter().map(enter).collect::<Vec<_>>().concat();
         let mut command = Command::new("sh");
         command.args(["-euc", &format!("{enter} exec \"$@\""), "sh"]);
         command.arg(inner.get_program()).args(inner.get_args());

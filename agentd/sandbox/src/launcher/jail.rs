@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     io::Write,
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use nix::errno::Errno;
@@ -192,8 +192,8 @@ impl Jail {
     /// privilege) its own size bounds it.
     fn watch_private_tmp(&mut self) {
         if self.report.tier > Tier::Nested && self.limits.disk_bytes.is_some() {
-            let path = format!("/proc/{}/root/tmp", self.child.pid);
-            if let Ok(directory) = std::fs::File::open(path) {
+            let root = format!("/proc/{}/root", self.child.pid);
+            if let Ok(directory) = std::fs::File::open(Path::new(&root).join("tmp")) {
                 self.watch.also(directory.into());
             }
         }

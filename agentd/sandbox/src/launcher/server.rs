@@ -1,5 +1,8 @@
 //! The event loop: one thread, one `poll`, no waiting anywhere else.
 
+mod act;
+mod farewell;
+
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -10,9 +13,8 @@ use super::{
     clock::Clock,
     facts::{self, Surroundings},
     given_up::GivenUp,
-    hits,
     jail::{Jail, Setup},
-    lifecycle::{Action, Input, Millis},
+    lifecycle::{Input, Millis},
     outbox::Outbox,
     sessions::{Claim, Sessions},
     start::{NotStarted, Workshop},
@@ -21,18 +23,14 @@ use super::{
 use crate::{
     cgroup::Cgroups,
     explain::{Query, Verdict, explain},
-    launch::{Command, IdMaps},
-    monitor::{
-        Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, Tripped,
-    },
+    launch::IdMaps,
+    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request},
     policy::{self, Invocation, Refusal, Tier},
     probe::Host,
     profile::Catalogue,
     sys::signals,
 };
 
-/// How long jails may take to end when the front end is gone.
-const FAREWELL_MS: u64 = 3_000;
 /// Requests taken before the jails get their turn.
 const MOST_REQUESTS_AT_ONCE: u32 = 64;
 /// Most questions in one request.
@@ -327,141 +325,6 @@ impl Server {
                 }
             }
             self.step(exec, now, Input::Tick);
-        }
-    }
-
-    /// Unknown executions are ignored: their end may have crossed the request.
-    pub(super) fn step(&mut self, exec: ExecKey, now: Millis, input: Input) {
-        if let Some(jail) = self.jails.get_mut(&exec) {
-            let actions = jail.life.step(now, input);
-            self.act(exec, actions);
-        }
-    }
-
-    fn act(&mut self, exec: ExecKey, actions: Vec<Action>) {
-        for action in actions {
-            let Some(jail) = self.jails.get_mut(&exec) else {
-                return;
-            };
-            match action {
-                Action::AnnounceStart => self.announce_start(exec),
-                Action::AnnounceLeader(status) => {
-                    self.outbox.push(&Event::LeaderExited { exec, status });
-                }
-                Action::Terminate => jail.command(Command::TERMINATE),
-                Action::Kill => jail.kill_tree(),
-                Action::KillInit => jail.kill_init(),
-                Action::AnnounceFailure { too_long } => {
-                    let failure = if too_long {
-                        Jail::slow_setup()
-                    } else {
-                        jail.setup_failure()
-                    };
-                    if let Some(file) = &jail.leavings.output {
-                        file.remove();
-                    }
-                    self.bury(exec);
-                    self.outbox.push(&Event::SetupFailed { exec, failure });
-                }
-                Action::AnnounceEnd(end) => {
-                    let output = (jail.session, jail.leavings.output.take());
-                    if let (Some(session), Some(file)) = output {
-                        let now = self.clock.now();
-                        self.workshop.sessions.retire(session, now, file);
-                    }
-                    // ORDER: read before the group is removed.
-                    let counters = jail.counters();
-                    let known = hits::Known {
-                        limits: &jail.limits,
-                        counters: &counters,
-                        growth: jail.watch.growth(),
-                    };
-                    let hits = hits::name(&end, known);
-                    let proven = jail.is_proven_gone();
-                    let tripped = self.bury(exec);
-                    self.outbox.push(&Event::Ended {
-                        exec,
-                        cause: end.cause,
-                        status: end.status,
-                        leftover: end.leftover,
-                        usage: hits::usage(end.usage, &counters),
-                        tripped,
-                        hits,
-                        proven: end.proven || proven,
-                    });
-                }
-            }
-        }
-    }
-
-    fn announce_start(&mut self, exec: ExecKey) {
-        let Some(jail) = self.jails.get_mut(&exec) else {
-            return;
-        };
-        let event = Event::Started {
-            exec,
-            report: Box::new(jail.report.clone()),
-            limits: jail.limits,
-            cwd: jail.cwd.display().to_string(),
-            notes: std::mem::take(&mut jail.notes),
-            output_file: jail.output_file.clone(),
-        };
-        // A copy stays here for changes of its size; where none can be made, the original matters more.
-        let kept = jail.terminal.as_ref().and_then(|fd| fd.try_clone().ok());
-        let sent = std::mem::replace(&mut jail.terminal, kept);
-        let mut fds: Vec<OwnedFd> = sent.into_iter().collect();
-        fds.append(&mut jail.started_fds);
-        self.outbox.push_with(&event, fds);
-    }
-
-    /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
-    fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
-        match self.jails.remove(&exec) {
-            Some(jail) => {
-                if !jail.gone {
-                    self.given_up.add(jail.child);
-                }
-                self.workshop.clean(jail.leavings)
-            }
-            None => Vec::new(),
-        }
-    }
-
-    /// The front end is gone: every jail dies, and what they left is cleaned up.
-    fn farewell(&mut self) {
-        for jail in self.jails.values() {
-            jail.kill_tree();
-        }
-        let until = self.clock.now().after(FAREWELL_MS);
-        while !self.jails.is_empty() && self.clock.now() < until {
-            let mut fds: Vec<_> = self
-                .jails
-                .values()
-                .map(|jail| signals::readable(jail.child.pidfd.as_raw_fd()))
-                .collect();
-            if signals::poll(&mut fds, 100).is_err() {
-                break;
-            }
-            let now = self.clock.now();
-            let keys: Vec<ExecKey> = self.jails.keys().copied().collect();
-            for exec in keys {
-                if let Some(jail) = self.jails.get_mut(&exec) {
-                    jail.observe(now);
-                    if jail.life.is_over() {
-                        self.bury(exec);
-                    }
-                }
-            }
-        }
-        for jail in std::mem::take(&mut self.jails).into_values() {
-            // Without a pid namespace init is the one who can still sweep; it sees that we are gone.
-            if jail.report.tier > Tier::Nested {
-                jail.kill_init();
-            }
-            self.workshop.clean(jail.leavings);
-        }
-        for session in self.workshop.sessions.keys() {
-            self.workshop.remove_session(session);
         }
     }
 }

@@ -1,0 +1,115 @@
+//! What the life of a jail asks for, done: commands to its init, and news for the front end.
+
+use std::os::fd::OwnedFd;
+
+use super::{
+    super::{
+        hits,
+        jail::Jail,
+        lifecycle::{Action, Input, Millis},
+    },
+    Server,
+};
+use crate::{
+    launch::Command,
+    monitor::{Event, ExecKey, Tripped},
+};
+
+impl Server {
+    /// Unknown executions are ignored: their end may have crossed the request.
+    pub(in crate::launcher) fn step(&mut self, exec: ExecKey, now: Millis, input: Input) {
+        if let Some(jail) = self.jails.get_mut(&exec) {
+            let actions = jail.life.step(now, input);
+            self.act(exec, actions);
+        }
+    }
+
+    pub(super) fn act(&mut self, exec: ExecKey, actions: Vec<Action>) {
+        for action in actions {
+            let Some(jail) = self.jails.get_mut(&exec) else {
+                return;
+            };
+            match action {
+                Action::AnnounceStart => self.announce_start(exec),
+                Action::AnnounceLeader(status) => {
+                    self.outbox.push(&Event::LeaderExited { exec, status });
+                }
+                Action::Terminate => jail.command(Command::TERMINATE),
+                Action::Kill => jail.kill_tree(),
+                Action::KillInit => jail.kill_init(),
+                Action::AnnounceFailure { too_long } => {
+                    let failure = if too_long {
+                        Jail::slow_setup()
+                    } else {
+                        jail.setup_failure()
+                    };
+                    if let Some(file) = &jail.leavings.output {
+                        file.remove();
+                    }
+                    self.bury(exec);
+                    self.outbox.push(&Event::SetupFailed { exec, failure });
+                }
+                Action::AnnounceEnd(end) => {
+                    let output = (jail.session, jail.leavings.output.take());
+                    if let (Some(session), Some(file)) = output {
+                        let now = self.clock.now();
+                        self.workshop.sessions.retire(session, now, file);
+                    }
+                    // ORDER: read before the group is removed.
+                    let counters = jail.counters();
+                    let known = hits::Known {
+                        limits: &jail.limits,
+                        counters: &counters,
+                        growth: jail.watch.growth(),
+                    };
+                    let hits = hits::name(&end, known);
+                    let proven = jail.is_proven_gone();
+                    let tripped = self.bury(exec);
+                    self.outbox.push(&Event::Ended {
+                        exec,
+                        cause: end.cause,
+                        status: end.status,
+                        leftover: end.leftover,
+                        usage: hits::usage(end.usage, &counters),
+                        tripped,
+                        hits,
+                        proven: end.proven || proven,
+                    });
+                }
+            }
+        }
+    }
+
+    fn announce_start(&mut self, exec: ExecKey) {
+        let Some(jail) = self.jails.get_mut(&exec) else {
+            return;
+        };
+        let event = Event::Started {
+            exec,
+            report: Box::new(jail.report.clone()),
+            limits: jail.limits,
+            cwd: jail.cwd.display().to_string(),
+            notes: std::mem::take(&mut jail.notes),
+            output_file: jail.output_file.clone(),
+        };
+        // A copy stays here for changes of its size; where none can be made, the original matters more.
+        let kept = jail.terminal.as_ref().and_then(|fd| fd.try_clone().ok());
+        let sent = std::mem::replace(&mut jail.terminal, kept);
+        let mut fds: Vec<OwnedFd> = sent.into_iter().collect();
+        fds.append(&mut jail.started_fds);
+        self.outbox.push_with(&event, fds);
+    }
+
+    /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
+    pub(super) fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
+        match self.jails.remove(&exec) {
+            Some(jail) => {
+                if !jail.gone {
+                    self.given_up.add(jail.child);
+                }
+                self.workshop.clean(jail.leavings)
+            }
+            None => Vec::new(),
+        }
+    }
+}
