@@ -15,6 +15,7 @@ pub(crate) struct Series {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     series: BTreeMap<String, Vec<f64>>,
+    lost: Vec<(String, u64)>,
 }
 
 impl Series {
@@ -24,6 +25,11 @@ impl Series {
         let each = elapsed.div_f64(times.max(1) as f64);
         self.seconds.push(each.as_secs_f64());
         elapsed
+    }
+
+    /// True before the first sample.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seconds.is_empty()
     }
 }
 
@@ -41,6 +47,11 @@ impl Tally {
         if !series.seconds.is_empty() {
             self.series.insert(series.name, series.seconds);
         }
+    }
+
+    /// Keeps what readers lost: speed that costs output is none.
+    pub(crate) fn lost(&mut self, name: &str, bytes: u64) {
+        self.lost.push((name.to_owned(), bytes));
     }
 
     /// The median, in seconds.
@@ -92,11 +103,17 @@ impl Tally {
         }
         for name in ["agentd 1 GiB", "pipe 1 GiB"] {
             if let Some(seconds) = self.median(name) {
-                println!(
-                    "  {:6.2}  GB/s, {name}",
-                    crate::FLOOD as f64 / seconds / 1e9
-                );
+                let speed = crate::FLOOD as f64 / seconds / 1e9;
+                println!("  {speed:6.2}  GB/s, {name}");
             }
+        }
+        if let (Some(ours), Some(pipe)) = (self.median("agentd 1 GiB"), self.median("pipe 1 GiB")) {
+            let floor = (pipe * 2.0).max(crate::FLOOD as f64 / 1e9);
+            let word = if ours <= floor { "holds" } else { "is missed" };
+            println!("  the floor (1 GB/s or half a raw pipe's speed, whichever is lower) {word}");
+        }
+        for (name, bytes) in self.lost.iter().filter(|(_, bytes)| *bytes > 0) {
+            println!("  {bytes} bytes lost by readers that fell behind, {name}");
         }
         stage.print_memory();
     }
