@@ -284,7 +284,7 @@ impl Exec {
     pub(super) fn read(&self, cursor: &mut Cursor, reader: ReaderId) -> Found {
         let mut log = self.log();
         let found = log.read(cursor);
-        log.readers.moved(reader, *cursor);
+        log.readers.moved(reader, *cursor, &found);
         drop(log);
         self.read_on.notify_one();
         found
@@ -292,9 +292,15 @@ impl Exec {
 
     /// True when a reader who keeps up otherwise is far behind.
     pub(super) fn readers_lag(&self) -> bool {
+        let log = self.log();
+        log.readers.lag(front(&log))
+    }
+
+    /// True when a reader who is far behind has taken enough to be waited for longer.
+    pub(super) fn readers_progressed(&self) -> bool {
         let mut log = self.log();
         let front = front(&log);
-        log.readers.lag(front)
+        log.readers.progressed(front)
     }
 
     /// Waiting for the readers was in vain.

@@ -27,9 +27,9 @@ use crate::launcher_link::Delivery;
 /// more would keep others waiting.
 const BATCH: usize = 4;
 
-/// How long a command that prints faster than its readers read is held up, at most, before readers that
-/// do not catch up are left behind.
-const COURTESY: Duration = Duration::from_millis(20);
+/// How long a command that prints faster than its readers read is held up, at most, for readers that take
+/// next to nothing meanwhile. Longer than a busy machine keeps a process off its processors.
+const COURTESY: Duration = Duration::from_millis(100);
 
 /// Most reads of each stream when the launcher is gone: more than the pipes hold, whoever keeps on
 /// writing into them.
@@ -92,7 +92,7 @@ impl Running {
                 }
                 Wake::Client(control) => self.asked(job, control.as_ref()),
                 Wake::ReadOn => {
-                    self.held = self.held.filter(|_| job.exec.readers_lag());
+                    self.hold(job);
                     Effect::None
                 }
                 Wake::Impatient => {
@@ -197,10 +197,17 @@ impl Running {
             effect = self.took_one(job, stream, more);
         }
         job.exec.announce_output();
-        if self.held.is_none() && job.exec.readers_lag() {
+        self.hold(job);
+        effect
+    }
+
+    /// Waits for readers that are far behind, as long as they go on taking.
+    fn hold(&mut self, job: &Job) {
+        if !job.exec.readers_lag() {
+            self.held = None;
+        } else if job.exec.readers_progressed() || self.held.is_none() {
             self.held = Instant::now().checked_add(COURTESY);
         }
-        effect
     }
 
     fn took_one(&mut self, job: &Job, stream: OutputStream, took: Took) -> Effect {

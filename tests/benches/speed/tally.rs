@@ -15,32 +15,43 @@ pub(crate) struct Series {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     series: BTreeMap<String, Vec<f64>>,
+    lost: Vec<(String, u64)>,
 }
 
 impl Series {
-    /// An empty one.
-    pub(crate) fn new(name: &str) -> Self {
-        Self {
+    /// Measures a sample and remembers it.
+    pub(crate) fn time(&mut self, times: u64, work: impl FnMut()) -> Duration {
+        let elapsed = repeat(times, work);
+        let each = elapsed.div_f64(times.max(1) as f64);
+        self.seconds.push(each.as_secs_f64());
+        elapsed
+    }
+
+    /// True before the first sample.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seconds.is_empty()
+    }
+}
+
+impl Tally {
+    /// A series to fill.
+    pub(crate) fn of(&self, name: &str) -> Series {
+        Series {
             name: name.to_owned(),
             seconds: Vec::new(),
         }
     }
 
-    /// Measures a sample and remembers it.
-    pub(crate) fn time(&mut self, times: u64, work: impl FnMut()) -> Duration {
-        let elapsed = repeat(times, work);
-        let each = elapsed.div_f64(exact(times.max(1)));
-        self.seconds.push(each.as_secs_f64());
-        elapsed
-    }
-}
-
-impl Tally {
     /// Keeps a series. One that was filtered out is empty and is left out.
     pub(crate) fn keep(&mut self, series: Series) {
         if !series.seconds.is_empty() {
             self.series.insert(series.name, series.seconds);
         }
+    }
+
+    /// Keeps what readers lost: speed that costs output is none.
+    pub(crate) fn lost(&mut self, name: &str, bytes: u64) {
+        self.lost.push((name.to_owned(), bytes));
     }
 
     /// The median, in seconds.
@@ -92,11 +103,17 @@ impl Tally {
         }
         for name in ["agentd 1 GiB", "pipe 1 GiB"] {
             if let Some(seconds) = self.median(name) {
-                println!(
-                    "  {:6.2}  GB/s, {name}",
-                    exact(crate::FLOOD) / seconds / 1e9
-                );
+                let speed = crate::FLOOD as f64 / seconds / 1e9;
+                println!("  {speed:6.2}  GB/s, {name}");
             }
+        }
+        if let (Some(ours), Some(pipe)) = (self.median("agentd 1 GiB"), self.median("pipe 1 GiB")) {
+            let floor = (pipe * 2.0).max(crate::FLOOD as f64 / 1e9);
+            let word = if ours <= floor { "holds" } else { "is missed" };
+            println!("  the floor (1 GB/s or half a raw pipe's speed, whichever is lower) {word}");
+        }
+        for (name, bytes) in self.lost.iter().filter(|(_, bytes)| *bytes > 0) {
+            println!("  {bytes} bytes lost by readers that fell behind, {name}");
         }
         stage.print_memory();
     }
@@ -105,10 +122,4 @@ impl Tally {
 /// A command that printed something else was not measured.
 pub(crate) fn check(counted: u64, expected: u64) {
     assert_eq!(counted, expected, "bytes of output");
-}
-
-/// A number of a size that is measured here, as a fraction.
-#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-pub(crate) fn exact(number: u64) -> f64 {
-    number as f64
 }

@@ -139,6 +139,7 @@ fn endpoint() -> Endpoint {
         .connect_timeout(Duration::from_secs(5))
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
+        .max_frame_size(128 << 10)
 }
 
 /// A bash script in the workspace of this world. Its environment carries the mark of the world, so that

@@ -4,6 +4,7 @@
 mod bytes;
 mod clients;
 mod death;
+mod floods;
 mod inherit;
 mod input;
 mod output;

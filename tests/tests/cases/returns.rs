@@ -5,19 +5,13 @@ use agentd_tests::harness::{Mode, in_every_mode};
 
 use crate::room::{PROMPT, Room, text};
 
-/// Whether something is left to be killed and counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Behind,
-    Nothing,
-}
-
 /// A command whose leader ends at once while something else holds its output.
 struct Case {
     source: &'static str,
     script: &'static str,
     out: &'static str,
-    left: Left,
+    /// Something is left to be killed and counted.
+    leftover: bool,
 }
 
 const fn case(source: &'static str, script: &'static str, out: &'static str) -> Case {
@@ -112,7 +106,7 @@ fn a_command_is_over_when_its_leader_is_whoever_holds_its_output() {
             assert_eq!(text(&answer, "stdout"), case.out, "{name}: {answer}");
             assert!(ended.elapsed < PROMPT, "{name}: {:?}", ended.elapsed);
             let leftovers = answer["leftover_processes"].as_u64().expect("a number");
-            if case.left == Left::Behind {
+            if case.leftover {
                 assert!(leftovers >= 1, "{name}: {answer}");
             }
             room.is_empty(&name);
