@@ -63,14 +63,11 @@ fn one_id_is_one_run_by_whatever_call_and_another_request_is_refused() {
                 |spec| spec.command.as_mut().expect("a command").cwd = "d".to_owned(),
                 |spec| spec.command.as_mut().expect("a command").env = None,
             ];
-            for change in changes {
+            for (n, change) in changes.into_iter().enumerate() {
                 let mut other = spec.clone();
                 change(&mut other);
-                refused(
-                    api.start(other).await,
-                    Code::AlreadyExists,
-                    "EXEC_ID_CONFLICT",
-                );
+                let answer = api.start(other).await.map(|_| n);
+                refused(answer, Code::AlreadyExists, "EXEC_ID_CONFLICT");
             }
             let alone = script(&site.world, "once", "echo x >>once; sleep 0.3; cat once");
             refused(

@@ -6,7 +6,7 @@ use agentd_proto::v1::{self, ExitReason};
 use agentd_tests::harness::{in_every_mode, wait_until, wire};
 use tonic::Code;
 
-use crate::site::{PROMPT, Site, close, end_of, good, look, open, refused, run};
+use crate::site::{PROMPT, Site, close, end_of, exported, good, look, open, refused, run};
 
 #[test]
 fn a_session_is_opened_once_however_often_it_is_asked_for() {
@@ -24,7 +24,7 @@ fn a_session_is_opened_once_however_often_it_is_asked_for() {
             for ask in asks.collect::<Vec<_>>() {
                 let again = ask.await.expect("an answer");
                 assert_eq!(again.created_at, first.created_at);
-                assert_eq!(again.exported, ["MARK"]);
+                assert_eq!(exported(&again), ["MARK"]);
             }
             let list = v1::ListSessionsRequest::default();
             let list = api.sessions().list(list).await.expect("a list");

@@ -25,6 +25,9 @@ async fn signal(api: &Api, id: &str, number: i32, scope: SignalScope) {
     assert!(delivered.expect("it is known"), "{number} {scope:?}");
 }
 
+/// A program that says when it runs: bash before it would ignore some signals.
+const UP: &str = r#"exec perl -e '$| = 1; print "up\n"; sleep 600'"#;
+
 /// The leader, a child in its group and one in a session of its own, each of which says what it gets.
 const FAMILY: &str = "
 report() { trap \"echo $1:USR1\" USR1; trap \"echo $1:USR2\" USR2; trap \"echo $1:HUP\" HUP; }
@@ -140,7 +143,7 @@ fn a_deadly_signal_is_the_end_that_it_is_and_after_the_end_nothing_is_delivered(
         site.call(|api| async move {
             for number in [1, 2, 3, 9, 10, 12, 15] {
                 let id = format!("dies{number}");
-                api.start(script(&site.world, &id, "echo up; exec sleep 600"))
+                api.start(script(&site.world, &id, UP))
                     .await
                     .expect("it starts");
                 let (mut reader, mut told) = (attach(&api, &id).await, Transcript::default());

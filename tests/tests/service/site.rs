@@ -36,9 +36,11 @@ impl Site {
         }
     }
 
-    /// Ends the daemon by `kill -9` and starts it again.
+    /// Ends the daemon by `kill -9`, if it runs, and starts it again.
     pub(crate) fn restart(&mut self) {
-        self.daemon.signal(nix::sys::signal::Signal::SIGKILL);
+        if self.daemon.is_running() {
+            self.daemon.signal(nix::sys::signal::Signal::SIGKILL);
+        }
         assert!(wait_until(PROMPT, || !self.daemon.is_running()), "killed");
         self.daemon = start(&self.world, "");
     }
@@ -137,6 +139,15 @@ pub(crate) async fn look(api: &Api, id: &str) -> Result<v1::Session, Status> {
     };
     let answer = api.sessions().get(request).await?.into_inner();
     Ok(answer.session.expect("a session"))
+}
+
+/// Names that commands of a session exported. What holds the home directory in the profile is carried
+/// along, since only the launcher knows that directory.
+pub(crate) fn exported(session: &v1::Session) -> Vec<&str> {
+    let names = session.exported.iter().map(String::as_str);
+    names
+        .filter(|name| !["HOME", "PATH"].contains(name))
+        .collect()
 }
 
 /// Ends a session; how many commands were ended with it.

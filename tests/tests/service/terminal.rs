@@ -6,6 +6,15 @@ use tonic::Code;
 
 use crate::site::{Site, attach, carries, read_all, read_until, run, screen};
 
+/// A program that says when it runs: bash before it would ignore some keys.
+const UP: &str = r#"exec perl -e '$| = 1; print "up\n"; sleep 600'"#;
+
+/// Tells each new size. A shell would lose what comes while it handles another.
+const SIZES: &str = "exec python3 -c 'import os, signal
+def told(*_): size = os.get_terminal_size(0); print(size.lines, size.columns, flush=True)
+signal.signal(signal.SIGWINCH, told); print(\"up\", flush=True)
+while True: signal.pause()'";
+
 const SIZE: v1::PtySize = v1::PtySize {
     columns: 91,
     rows: 37,
@@ -90,8 +99,7 @@ fn a_new_size_reaches_a_command_that_listens_for_it() {
     in_every_mode(|mode| {
         let site = &Site::new(mode);
         site.call(|api| async move {
-            let text = "trap 'stty size' WINCH; echo up; while :; do sleep 0.05; done";
-            api.start(on_terminal(site, "w", text))
+            api.start(on_terminal(site, "w", SIZES))
                 .await
                 .expect("it starts");
             let (mut reader, mut told) = (attach(&api, "w").await, Transcript::default());
@@ -129,8 +137,8 @@ fn keys_interrupt_end_and_stop_as_on_any_terminal() {
         let site = &Site::new(mode);
         site.call(|api| async move {
             for (n, (text, pressed, code, signal)) in [
-                ("echo up; exec sleep 600", &b"\x03"[..], None, Some(2)),
-                ("echo up; exec sleep 600", b"\x1c", None, Some(3)),
+                (UP, &b"\x03"[..], None, Some(2)),
+                (UP, b"\x1c", None, Some(3)),
                 (
                     "trap 'exit 5' INT; echo up; while :; do sleep 0.05; done",
                     b"\x03",
