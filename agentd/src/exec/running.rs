@@ -151,12 +151,18 @@ impl Running {
             ..self.ended.unwrap_or_else(|| Ended::lost(self.since))
         };
         let mut result = conclude(job, ended).await;
-        let session = job.ending.tell_session(&report);
+        // What was ended from outside moves its session nowhere, whether or not its shell could still
+        // report within the grace.
+        let by_itself = result.reason.is_own_end();
+        let report: &[u8] = if by_itself { &report } else { &[] };
+        let session = job.ending.tell_session(report);
         result.pipes_held = drained.pipes_held;
         result.output_file = output_file;
         result.cwd = session.cwd;
         result.notes.extend(self.notes);
-        result.notes.extend(session.notes);
+        if by_itself {
+            result.notes.extend(session.notes);
+        }
         result
     }
 

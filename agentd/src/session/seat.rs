@@ -73,7 +73,7 @@ impl Session {
             return Err(SeatError::Closing);
         }
         if let Some(terms) = wish.id.as_ref().and_then(|id| work.terms(id)) {
-            let terms = terms.clone();
+            let terms = terms.again(wish);
             return Ok(self.give(terms));
         }
         let in_foreground = known
@@ -115,6 +115,22 @@ fn own_id(session: &Session, boot_id: &str, number: u64) -> ExecId {
 fn file_name(id: &ExecId, number: u64) -> String {
     let short: String = id.as_str().chars().take(LONGEST_NAME).collect();
     format!("{short}-{number}")
+}
+
+impl Terms {
+    /// The same for a request with the same id: what it asks for is its own, so that another request is
+    /// seen to be another one.
+    fn again(&self, wish: &Wish<'_>) -> Self {
+        let output_file = (wish.output_file_bytes > 0).then(|| {
+            let known = self.output_file.clone();
+            known.unwrap_or_else(|| file_name(&self.id, 0))
+        });
+        Self {
+            kind: wish.kind,
+            output_file,
+            ..self.clone()
+        }
+    }
 }
 
 impl Seat {
