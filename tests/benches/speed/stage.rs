@@ -6,8 +6,6 @@ use agentd_proto::v1::{self, exec_event::Event};
 use agentd_tests::harness::{Api, Daemon, Footprint, Mode, World, script, wire};
 use tokio::runtime::Runtime;
 
-use crate::tally::exact;
-
 /// A daemon with a connected client.
 pub(crate) struct Stage {
     world: World,
@@ -110,11 +108,11 @@ impl Stage {
         {
             println!(
                 "  {:6.1}  MiB resident, {name} when idle; {:.1} after everything",
-                mebibytes(idle.rss_kib),
-                mebibytes(now.rss_kib)
+                idle.rss_kib as f64 / 1024.0,
+                now.rss_kib as f64 / 1024.0
             );
         }
-        let peak = mebibytes(self.daemon.peak_memory_kib());
+        let peak = self.daemon.peak_memory_kib() as f64 / 1024.0;
         println!("  {peak:6.1}  MiB resident, agentd at its peak");
     }
 }
@@ -148,8 +146,4 @@ async fn attach(socket: &std::path::Path, id: &str) -> Told {
         told.take(message.event);
     }
     told
-}
-
-fn mebibytes(kib: u64) -> f64 {
-    exact(kib) / 1024.0
 }
