@@ -39,7 +39,7 @@ fn floods() -> [(&'static str, String); 3] {
     ]
 }
 
-/// cc#11155, E2B#1074: a client that read all the time lost output, or the daemon kept all of it.
+/// A client that reads all the time loses nothing, and costs the daemon a constant.
 #[test]
 fn a_reader_that_goes_on_reading_gets_a_flood_in_flat_memory_and_not_much_slower_than_by_a_pipe() {
     let runtime = tokio::runtime::Builder::new_current_thread()
