@@ -25,9 +25,18 @@ fn run(launcher: &mut Launcher, script: &str) -> Outcome {
 fn without_number(text: &str) -> String {
     let mut parts = text.split("/tmp/agentd-");
     let first = parts.next().unwrap_or_default().to_owned();
+    let digits = |c: char| c.is_ascii_digit();
     let rest = |part: &str| {
-        part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-')
-            .to_owned()
+        let own = part.trim_start_matches(|c: char| digits(c) || c == '-');
+        // The directory of a session holds the scripts of several commands.
+        let of_session = own
+            .strip_prefix('s')
+            .map(|part| part.trim_start_matches(digits));
+        let of_session = of_session.and_then(|part| part.strip_prefix("/scripts/"));
+        match of_session {
+            Some(part) => "/script".to_owned() + part.trim_start_matches(digits),
+            None => own.to_owned(),
+        }
     };
     parts.fold(first, |all, part| all + "/tmp/private" + &rest(part))
 }

@@ -115,8 +115,7 @@ fn a_change_of_size_is_seen_and_signalled() {
         let mut launcher = Launcher::start(mode);
         let mut invocation = launcher.invocation(Program::Script);
         invocation.terminal = Some(terminal(1, 1));
-        let script =
-            "trap 'stty size' WINCH; echo ready; until read -r x; do :; done; stty size; exit 3";
+        let script = "trap 'echo signalled' WINCH; echo ready; until [ \"$(stty size)\" = '43 132' ]; do sleep 0.05; done; sleep 0.05; stty size; exit 3";
         let mut run = launcher.ask(invocation, script);
         let started = run.started();
         run.shows("ready");
@@ -128,11 +127,11 @@ fn a_change_of_size_is_seen_and_signalled() {
         for request in requests {
             run.launcher.send(&request, &[]);
         }
-        run.types("\n");
         let outcome = run.end(started);
         assert_eq!(outcome.status, exited(3));
         let last = outcome.stdout.trim_end().lines().last();
         assert_eq!(last, Some("43 132"), "{outcome:?}");
+        assert!(outcome.stdout.contains("signalled"), "{outcome:?}");
     });
 }
 

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{Read, Seek, Write},
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -19,8 +19,9 @@ use agentd_sandbox::{
 };
 use agentd_tests::harness::{Mode, World, binaries, wait_until};
 use nix::{
-    fcntl::OFlag,
+    fcntl::{FcntlArg, OFlag, SealFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::memfd::{MFdFlags, memfd_create},
     unistd::pipe2,
 };
 
@@ -307,17 +308,16 @@ pub fn kept(world: &World, key: u64, name: &str) -> Invocation {
     invocation
 }
 
+/// A script as the front end hands it over: nobody can change it any more.
 fn script_file(script: &str) -> File {
-    let path: PathBuf = std::env::temp_dir().join(format!(
-        "agentd-test-script-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
-    let mut file = File::options();
-    let file = file.read(true).write(true).create(true).truncate(true);
-    let mut file = file.open(&path).expect("a file for the script");
-    std::fs::remove_file(&path).expect("its name is not needed");
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let mut file = File::from(memfd_create("script", flags).expect("a memory file"));
     file.write_all(script.as_bytes()).expect("the script");
     file.rewind().expect("its start");
+    let seals = SealFlag::F_SEAL_SEAL
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_WRITE;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).expect("seals");
     file
 }
