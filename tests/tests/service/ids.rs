@@ -57,7 +57,7 @@ fn one_id_is_one_run_by_whatever_call_and_another_request_is_refused() {
                     spec.io = Some(v1::IoSpec {
                         stdin: true,
                         ..v1::IoSpec::default()
-                    })
+                    });
                 },
                 |spec| drop(spec.labels.insert("a".to_owned(), "b".to_owned())),
                 |spec| spec.command.as_mut().expect("a command").cwd = "d".to_owned(),

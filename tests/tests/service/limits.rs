@@ -152,7 +152,7 @@ fn processes_and_memory_are_limited_and_named_where_something_counts_them() {
                 ..none()
             });
             let told = run(&api, forks).await;
-            let limits = told.started.as_ref().expect("a start").limits.clone();
+            let limits = told.started.as_ref().expect("a start").limits;
             let end = told.exited.clone().expect("an end");
             if limits.expect("limits").pids.is_some() {
                 assert_eq!(told.stdout.bytes(), b"refused\n", "{end:?}");

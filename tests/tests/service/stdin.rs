@@ -137,7 +137,7 @@ fn a_command_that_closes_its_input_is_an_answer_and_no_error() {
                 let mut closed = false;
                 for _ in 0..4 {
                     (offset, closed) =
-                        typed(&api, &id, Typed(offset, &[b'x'; 60_000], false)).await;
+                        typed(&api, &id, Typed(offset, &vec![b'x'; 60_000], false)).await;
                 }
                 assert!(closed, "{text}: accepted {offset}");
                 site.world.file("go", "");
@@ -193,14 +193,14 @@ fn what_has_no_input_says_so() {
                 .expect_err("none");
             assert_eq!(unknown.code(), Code::NotFound);
             begin(site, &api, "large", "cat >/dev/null").await;
-            let large = try_type(&api, "large", Typed(0, &[0; 64 * 1024 + 1], false)).await;
+            let large = try_type(&api, "large", Typed(0, &vec![0; 64 * 1024 + 1], false)).await;
             assert_eq!(large.expect_err("too large").code(), Code::InvalidArgument);
             // One that never reads fills its pipe: the answer comes, and says how far it came.
             begin(site, &api, "deaf", "sleep 600").await;
             let began = std::time::Instant::now();
             let mut offset = 0;
             for _ in 0..2 {
-                (offset, _) = typed(&api, "deaf", Typed(offset, &[b'x'; 64 * 1024], false)).await;
+                (offset, _) = typed(&api, "deaf", Typed(offset, &vec![b'x'; 64 * 1024], false)).await;
             }
             assert!(
                 offset <= 65_536 && began.elapsed() < Duration::from_secs(30),
