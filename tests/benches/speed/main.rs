@@ -3,6 +3,11 @@
 //!
 //! `cargo build --release && cargo bench -p agentd-tests`; `AGENTD_TEST_BIN_DIR` names other binaries.
 
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "ratios for people: 52 bits are plenty"
+)]
+
 mod plain;
 mod stage;
 mod tally;
@@ -46,11 +51,11 @@ fn latency(criterion: &mut Criterion, stage: &Stage, tally: &mut Tally) {
         .sample_size(60)
         .measurement_time(Duration::from_secs(6));
     for script in ["true", "/bin/true"] {
-        let mut plain = tally.of(&format!("plain {script}"));
+        let mut plain = Tally::of(&format!("plain {script}"));
         group.bench_function(format!("bash -c {script}"), |bencher| {
             bencher.iter_custom(|times| plain.time(times, || plain::capture(script)));
         });
-        let mut ours = tally.of(&format!("agentd {script}"));
+        let mut ours = Tally::of(&format!("agentd {script}"));
         group.bench_function(format!("agentd {script}"), |bencher| {
             bencher.iter_custom(|times| ours.time(times, || stage.run(script)));
         });
@@ -73,8 +78,8 @@ fn streaming(criterion: &mut Criterion, stage: &Stage, tally: &mut Tally) {
     ];
     for (name, script, bytes) in &commands {
         group.throughput(Throughput::Bytes(*bytes));
-        let mut plain = tally.of(&format!("pipe {name}"));
-        let mut ours = tally.of(&format!("agentd {name}"));
+        let mut plain = Tally::of(&format!("pipe {name}"));
+        let mut ours = Tally::of(&format!("agentd {name}"));
         let mut lost = 0;
         let mut flood = || {
             let told = stage.stream(script, 1);
@@ -112,7 +117,7 @@ fn readers(criterion: &mut Criterion, stage: &Stage, tally: &mut Tally) {
     group.throughput(Throughput::Bytes(SHARED));
     let script = format!("head -c {SHARED} /dev/zero");
     for count in READERS {
-        let mut ours = tally.of(&format!("readers {count}"));
+        let mut ours = Tally::of(&format!("readers {count}"));
         let mut lost = 0;
         group.bench_function(format!("{count}"), |bencher| {
             bencher.iter_custom(|times| {

@@ -35,7 +35,7 @@ impl Series {
 
 impl Tally {
     /// A series to fill.
-    pub(crate) fn of(&self, name: &str) -> Series {
+    pub(crate) fn of(name: &str) -> Series {
         Series {
             name: name.to_owned(),
             seconds: Vec::new(),

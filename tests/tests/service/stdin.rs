@@ -200,7 +200,8 @@ fn what_has_no_input_says_so() {
             let began = std::time::Instant::now();
             let mut offset = 0;
             for _ in 0..2 {
-                (offset, _) = typed(&api, "deaf", Typed(offset, &vec![b'x'; 64 * 1024], false)).await;
+                (offset, _) =
+                    typed(&api, "deaf", Typed(offset, &vec![b'x'; 64 * 1024], false)).await;
             }
             assert!(
                 offset <= 65_536 && began.elapsed() < Duration::from_secs(30),
