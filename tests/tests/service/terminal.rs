@@ -10,9 +10,10 @@ use crate::site::{Site, attach, carries, read_all, read_until, run, screen};
 const UP: &str = r#"exec perl -e '$| = 1; print "up\n"; sleep 600'"#;
 
 /// Tells each new size. A shell would lose what comes while it handles another.
+/// Unbuffered: a signal may come while another one is being told.
 const SIZES: &str = "exec python3 -c 'import os, signal
-def told(*_): size = os.get_terminal_size(0); print(size.lines, size.columns, flush=True)
-signal.signal(signal.SIGWINCH, told); print(\"up\", flush=True)
+def told(*_): size = os.get_terminal_size(0); os.write(1, b\"%d %d\\n\" % (size.lines, size.columns))
+signal.signal(signal.SIGWINCH, told); os.write(1, b\"up\\n\")
 while True: signal.pause()'";
 
 const SIZE: v1::PtySize = v1::PtySize {
