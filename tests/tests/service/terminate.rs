@@ -101,6 +101,12 @@ fn the_grace_of_the_call_counts_and_many_callers_hear_of_one_end() {
             api.start(script(&site.world, "deaf", deaf))
                 .await
                 .expect("it starts");
+            // Only a trap that is set is worth a test.
+            let (mut reader, mut told) = (
+                crate::site::attach(&api, "deaf").await,
+                agentd_tests::harness::Transcript::default(),
+            );
+            crate::site::read_until(&mut reader, &mut told, |told| told.stdout.offset > 0).await;
             let request = v1::TerminateRequest {
                 exec_id: "deaf".to_owned(),
                 grace: wire(Duration::ZERO),
