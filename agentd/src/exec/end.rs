@@ -81,8 +81,8 @@ impl ExitReason {
                 Ok(Signal::SIGXCPU) => Self::CpuLimit,
                 Ok(Signal::SIGXFSZ) => Self::DiskLimit,
                 Ok(Signal::SIGSYS) => Self::SandboxKilled,
-                // The kernel kills so, for want of memory and after the hard CPU limit.
-                Ok(Signal::SIGKILL) if was_hit(monitor::LimitKind::Memory) => Self::OomKilled,
+                // The kernel kills so after the hard CPU limit. For want of memory as well, but a victim
+                // among the children is no proof: the launcher says when it was the leader.
                 Ok(Signal::SIGKILL) if was_hit(monitor::LimitKind::Cpu) => Self::CpuLimit,
                 Ok(_) | Err(_) => Self::Signaled,
             },

@@ -12,7 +12,7 @@ use std::{
 use agentd_sandbox::{
     monitor::{
         Cause, Channel, Event, ExecKey, JailReport, LeaderStatus, LimitHit, LimitKind, Request,
-        StopReason, Usage,
+        SignalScope, StopReason, Usage,
     },
     policy::{Caller, Invocation, Lifetime, LimitRequest, Limits, Program, Stdin},
 };
@@ -212,6 +212,16 @@ impl Launcher {
             exec,
             reason: StopReason::Cancelled,
             grace_ms: Some(0),
+        };
+        self.channel().send(&request, &[]).unwrap();
+    }
+
+    /// A client's KILL to the leader.
+    pub(crate) fn kill_leader(&self, exec: ExecKey) {
+        let request = Request::Signal {
+            exec,
+            signal: 9,
+            scope: SignalScope::Leader,
         };
         self.channel().send(&request, &[]).unwrap();
     }

@@ -45,7 +45,8 @@ fn a_memory_hog_is_killed_and_named_with_proof_and_the_daemon_lives() {
         for bytes in [32 * MIB, 100 * MIB] {
             // The whole of an endless line is kept in memory.
             let ended = launcher.bash("exec tail </dev/zero", memory(bytes));
-            assert_eq!((ended.cause, ended.status), (Cause::Leader, KILLED));
+            let cause = Cause::Limit(LimitKind::Memory);
+            assert_eq!((ended.cause, ended.status), (cause, KILLED), "{ended:?}");
             let hit = ended.hit(LimitKind::Memory);
             assert!(
                 hit.is_some_and(|hit| hit.count >= 1 && hit.evidence.ends_with("oom_kill")),
@@ -92,6 +93,30 @@ fn a_kill_that_is_not_the_kernels_is_not_called_a_limit() {
             let ended = launcher.bash(script, memory(64 * MIB));
             assert_eq!(ended.status, status, "{script}");
             assert_eq!(ended.hits, [], "{script}");
+        }
+    });
+}
+
+#[test]
+fn a_kill_long_after_a_child_ran_out_of_memory_is_not_called_a_want_of_memory() {
+    with_groups(|launcher| {
+        for (script, by_a_client) in [
+            ("tail </dev/zero; sleep 3; kill -9 $$", false),
+            ("tail </dev/zero; echo over; sleep 300", true),
+        ] {
+            let mut started = launcher.spawn(&["bash", "-c", script], memory(48 * MIB));
+            if by_a_client {
+                assert_eq!(started.line(), "over\n");
+                launcher.kill_leader(started.exec);
+            }
+            let ended = launcher.finish(started);
+            assert_eq!(
+                (ended.cause, ended.status),
+                (Cause::Leader, KILLED),
+                "{script}: {ended:?}"
+            );
+            // The child's end is told all the same.
+            assert!(ended.hit(LimitKind::Memory).is_some(), "{ended:?}");
         }
     });
 }

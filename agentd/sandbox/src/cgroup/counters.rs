@@ -30,10 +30,9 @@ pub(crate) struct Counters {
 
 /// A unified group with its controllers.
 pub(super) fn read_v2(group: &Path, all: &mut Counters) {
-    let event = |name| knob::entry(group, "memory.events", name).unwrap_or(0);
-    all.oom_kills = event("oom_kill");
+    all.oom_kills = oom_kills_v2(group).unwrap_or(0);
     // `max` also counts page cache that was given back in time.
-    all.memory_limit_reached = event("oom");
+    all.memory_limit_reached = knob::entry(group, "memory.events", "oom").unwrap_or(0);
     all.oom_file = "memory.events";
     all.peak_memory_bytes = knob::number(group, "memory.peak").unwrap_or(0);
     read_pids(group, all);
@@ -54,7 +53,7 @@ pub(super) fn read_cpu_v1(group: &Path, all: &mut Counters) {
 
 /// The memory hierarchy of version 1.
 pub(super) fn read_v1_memory(group: &Path, all: &mut Counters) {
-    all.oom_kills = knob::entry(group, "memory.oom_control", "oom_kill").unwrap_or(0);
+    all.oom_kills = oom_kills_v1(group).unwrap_or(0);
     all.oom_file = "memory.oom_control";
     all.peak_memory_bytes = knob::number(group, "memory.max_usage_in_bytes").unwrap_or(0);
     // Newer kernels no longer count failures (`memory.failcnt`), but the peak tells.
@@ -67,6 +66,16 @@ pub(super) fn read_v1_memory(group: &Path, all: &mut Counters) {
 pub(super) fn read_pids(group: &Path, all: &mut Counters) {
     all.refused_forks = knob::entry(group, "pids.events", "max").unwrap_or(0);
     all.peak_pids = knob::number(group, "pids.peak").unwrap_or(0);
+}
+
+/// Victims in a unified group.
+pub(super) fn oom_kills_v2(group: &Path) -> Option<u64> {
+    knob::entry(group, "memory.events", "oom_kill")
+}
+
+/// Victims in the memory hierarchy of version 1.
+pub(super) fn oom_kills_v1(group: &Path) -> Option<u64> {
+    knob::entry(group, "memory.oom_control", "oom_kill")
 }
 
 /// CPU time of a unified group, which is counted without any controller.

@@ -135,6 +135,17 @@ impl Group {
         })
     }
 
+    /// Processes of the tree that were killed for want of memory so far; `None` where none are counted.
+    pub(crate) fn oom_kills(&self) -> Option<u64> {
+        self.dirs
+            .iter()
+            .find_map(|dir| match (dir.role, self.kind) {
+                (Role::Unified, CgroupKind::V2) => counters::oom_kills_v2(&dir.path),
+                (Role::Memory, _) => counters::oom_kills_v1(&dir.path),
+                (Role::Unified | Role::Pids | Role::Cpu | Role::Freezer, _) => None,
+            })
+    }
+
     /// KILL to every process in it, at once where the kernel can, else one by one: then it has to be
     /// repeated until the group is empty.
     pub(crate) fn kill(&self) {

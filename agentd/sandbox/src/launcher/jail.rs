@@ -10,7 +10,7 @@ use std::{
 use nix::errno::Errno;
 
 use super::{
-    lifecycle::{Action, Input, Lifecycle, Millis},
+    lifecycle::{Action, End, Input, Lifecycle, Millis},
     limits::Watch,
     session_home::KeptOutput,
     tripwire::Tripwires,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     cgroup::{Counters, Group},
     launch::{Child, Command, Failure, Notice, RECORD, Record, Report, Stage},
-    monitor::{JailReport, LeaderStatus, SetupFailure, SignalScope, Usage},
+    monitor::{Cause, JailReport, LeaderStatus, LimitKind, SetupFailure, SignalScope, Usage},
     plan::MountStep,
     policy::{Limits, SessionKey, TerminalSize, Tier},
     sys::{files, socket, terminal, wait},
@@ -90,6 +90,8 @@ pub(crate) struct Jail {
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) setup: Setup,
     pub(crate) failure: Option<Failure>,
+    /// A client sent it a KILL.
+    pub(crate) killed_by_client: bool,
     /// Its init was reaped.
     pub(crate) gone: bool,
     pub(crate) leavings: Leavings,
@@ -123,6 +125,8 @@ impl Jail {
             match bytes.get(..count).and_then(Report::decode) {
                 Some(Report::Terminal) => self.terminal = fds.into_iter().next(),
                 Some(Report::LeaderExited { status }) => {
+                    let group = self.leavings.group.as_ref();
+                    self.watch.leader_ended(now, group);
                     let exited = Input::LeaderExited(leader_status(status));
                     actions.extend(self.life.step(now, exited));
                 }
@@ -208,11 +212,12 @@ impl Jail {
 
     /// A client's signal. One that no client may send is ignored, and so is one for a program that is not
     /// running yet: it would hit what builds the jail.
-    pub(crate) fn signal(&self, signal: i32, scope: SignalScope) {
+    pub(crate) fn signal(&mut self, signal: i32, scope: SignalScope) {
         let known = u8::try_from(signal).ok();
         if let Some(number) = known.filter(|_| ACCEPTED.contains(&signal))
             && !self.life.is_setting_up()
         {
+            self.killed_by_client |= signal == libc::SIGKILL;
             self.command(Command::Signal {
                 signal: number,
                 scope,
@@ -259,6 +264,21 @@ impl Jail {
     pub(crate) fn counters(&self) -> Counters {
         let group = self.leavings.group.as_ref();
         group.map(Group::counters).unwrap_or_default()
+    }
+
+    /// What brought the end about. A leader that died of a KILL ran out of memory if the kernel killed
+    /// for want of it just then and no client sent one.
+    pub(crate) fn cause(&self, end: &End) -> Cause {
+        let killed = matches!(
+            end.status,
+            LeaderStatus::Signaled { signal, .. } if signal == libc::SIGKILL
+        );
+        let by_the_kernel = killed && !self.killed_by_client;
+        if end.cause == Cause::Leader && by_the_kernel && self.watch.ended_for_want_of_memory() {
+            Cause::Limit(LimitKind::Memory)
+        } else {
+            end.cause
+        }
     }
 
     /// Looks at the limits that are sampled.

@@ -15,7 +15,7 @@ pub(crate) struct Millis(pub(crate) u64);
 
 impl Millis {
     /// What an addition that is too large for the clock gives; nothing is due then.
-    const NEVER: Self = Self(u64::MAX);
+    pub(super) const NEVER: Self = Self(u64::MAX);
 
     pub(crate) fn after(self, milliseconds: u64) -> Self {
         Self(self.0.saturating_add(milliseconds))

@@ -1,11 +1,12 @@
 //! Limits that the kernel does not enforce by itself: CPU time of a whole tree and growth of file
-//! systems. They are sampled, a few times a second, and only for executions that have them.
+//! systems. They are sampled, a few times a second, and only for executions that have them. So is the
+//! count of victims of a want of memory, which has to be known at the leader's end.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd};
 
 use nix::sys::{stat::fstat, statvfs::fstatvfs};
 
-use super::lifecycle::Millis;
+use super::{lifecycle::Millis, oom::Oom};
 use crate::{
     cgroup::Group,
     launch::open_name,
@@ -25,6 +26,7 @@ const MOST_FILE_SYSTEMS: usize = 32;
 pub(crate) struct Watch {
     cpu: Option<Cpu>,
     disk: Option<Disk>,
+    oom: Option<Oom>,
 }
 
 #[derive(Debug)]
@@ -64,18 +66,28 @@ impl Watch {
             next: now.after(DISK_EVERY_MS),
             file_systems: file_systems(policy),
         });
-        Self { cpu, disk }
+        let oom = group
+            .and_then(Group::oom_kills)
+            .map(|kills| Oom::new(now, kills));
+        Self { cpu, disk, oom }
     }
 
     /// When the next sample is due.
     pub(crate) fn due(&self) -> Option<Millis> {
         let cpu = self.cpu.as_ref().map(|cpu| cpu.next);
         let disk = self.disk.as_ref().map(|disk| disk.next);
-        [cpu, disk].into_iter().flatten().min()
+        let oom = self.oom.as_ref().map(|oom| oom.next);
+        let due = [cpu, disk, oom].into_iter().flatten().min();
+        due.filter(|due| *due < Millis::NEVER)
     }
 
     /// Takes the samples that are due. Returns the limit that was passed, once.
     pub(crate) fn sample(&mut self, now: Millis, group: Option<&Group>) -> Option<LimitKind> {
+        if let Some(oom) = &mut self.oom
+            && now >= oom.next
+        {
+            oom.see(now, victims(group));
+        }
         if let Some(cpu) = &mut self.cpu
             && now >= cpu.next
             && cpu.is_over(now, group)
@@ -94,6 +106,18 @@ impl Watch {
             }
         }
         None
+    }
+
+    /// The leader has just ended.
+    pub(crate) fn leader_ended(&mut self, now: Millis, group: Option<&Group>) {
+        if let Some(oom) = &mut self.oom {
+            oom.leader_ended(now, victims(group));
+        }
+    }
+
+    /// The leader ended while the kernel killed for want of memory.
+    pub(crate) fn ended_for_want_of_memory(&self) -> bool {
+        self.oom.as_ref().is_some_and(Oom::leader_was_there)
     }
 
     /// Also watches a private directory that only came up with the jail.
@@ -132,6 +156,10 @@ impl Disk {
             })
             .fold(0, u64::saturating_add)
     }
+}
+
+fn victims(group: Option<&Group>) -> u64 {
+    group.and_then(Group::oom_kills).unwrap_or(0)
 }
 
 /// The file systems that the command can write to: the workspace's, those of every writable rule, and on

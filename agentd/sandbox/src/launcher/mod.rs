@@ -14,6 +14,7 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
 mod limits;
+mod oom;
 mod outbox;
 mod protected;
 mod removal;

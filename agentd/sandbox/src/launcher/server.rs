@@ -211,7 +211,7 @@ impl Server {
                 signal,
                 scope,
             } => {
-                if let Some(jail) = self.jails.get(&exec) {
+                if let Some(jail) = self.jails.get_mut(&exec) {
                     jail.signal(signal, scope);
                 }
             }

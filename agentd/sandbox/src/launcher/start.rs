@@ -92,6 +92,7 @@ impl Workshop {
                     session: invocation.in_session.as_ref().map(|wanted| wanted.session),
                     output_file: kept.shown,
                     started_fds: kept.fd.into_iter().collect(),
+                    killed_by_client: false,
                     gone: false,
                     leavings: Leavings {
                         tripwires: Tripwires {

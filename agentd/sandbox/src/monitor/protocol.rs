@@ -252,7 +252,8 @@ pub enum Cause {
     Stopped(StopReason),
     /// The jail's init died; how the leader ended is unknown.
     InitDied,
-    /// A limit that the launcher watches was passed.
+    /// A limit that the launcher watches was passed; [`LimitKind::Memory`]: the leader was killed by the
+    /// kernel for want of memory.
     Limit(LimitKind),
 }
 

@@ -90,9 +90,16 @@ fn a_kill_is_named_only_by_a_counter_and_only_when_it_hit_the_leader() {
     };
     let cancelled = Cause::Stopped(StopReason::Cancelled);
     for (cause, status, hits, expected) in [
-        (Cause::Leader, killed, &[Memory][..], ExitReason::OomKilled),
+        // Who was killed for want of memory is the launcher's to say; a child was, and the leader later.
+        (Cause::Leader, killed, &[Memory][..], ExitReason::Signaled),
+        (
+            Cause::Limit(Memory),
+            killed,
+            &[Memory],
+            ExitReason::OomKilled,
+        ),
         (Cause::Leader, killed, &[Cpu], ExitReason::CpuLimit),
-        (Cause::Leader, killed, &[Cpu, Memory], ExitReason::OomKilled),
+        (Cause::Leader, killed, &[Cpu, Memory], ExitReason::CpuLimit),
         (Cause::Leader, killed, &[Pids], ExitReason::Signaled),
         (Cause::Leader, killed, &[], ExitReason::Signaled),
         // A child was killed; what the leader made of it is its own end.

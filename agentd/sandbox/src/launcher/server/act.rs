@@ -63,11 +63,12 @@ impl Server {
                         growth: jail.watch.growth(),
                     };
                     let hits = hits::name(&end, known);
+                    let cause = jail.cause(&end);
                     let proven = jail.is_proven_gone();
                     let tripped = self.bury(exec);
                     self.outbox.push(&Event::Ended {
                         exec,
-                        cause: end.cause,
+                        cause,
                         status: end.status,
                         leftover: end.leftover,
                         usage: hits::usage(end.usage, &counters),
