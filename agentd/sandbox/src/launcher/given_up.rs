@@ -1,5 +1,6 @@
-//! The inits that were given up (nested tier only): they go on sweeping on their own, since their
-//! conversation is closed, and are reaped whenever they end.
+//! The inits that were given up: on the nested tier they go on sweeping on their own, since their
+//! conversation is closed; elsewhere they are stuck in the kernel during their set-up, with a KILL on the
+//! way. They are reaped whenever they end.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -10,26 +11,37 @@ use crate::{
 
 /// Inits that are still to be reaped.
 #[derive(Debug, Default)]
-pub(crate) struct GivenUp(Vec<(libc::pid_t, OwnedFd)>);
+pub(crate) struct GivenUp(Vec<Init>);
+
+#[derive(Debug)]
+struct Init {
+    pid: libc::pid_t,
+    pidfd: OwnedFd,
+    /// Throw-away uid that it or its commands may still have.
+    uid: Option<u32>,
+}
 
 impl GivenUp {
     /// Takes over the init of an execution that is over for everybody else. Its conversation ends here,
     /// upon which it kills until nothing is left.
-    pub(crate) fn add(&mut self, child: Child) {
-        self.0.push((child.pid, child.pidfd));
+    pub(crate) fn add(&mut self, child: Child, uid: Option<u32>) {
+        let Child { pid, pidfd, .. } = child;
+        self.0.push(Init { pid, pidfd, uid });
     }
 
-    /// Reaps those that have ended.
-    pub(crate) fn reap(&mut self) {
-        self.0
-            .retain(|(pid, _)| matches!(wait::reap(*pid), Ok(None)));
+    /// Reaps those that have ended. Returns their uids, which nobody has any more.
+    pub(crate) fn reap(&mut self) -> Vec<u32> {
+        let ended = self
+            .0
+            .extract_if(.., |init| !matches!(wait::reap(init.pid), Ok(None)));
+        ended.filter_map(|init| init.uid).collect()
     }
 
     /// What to wait for.
     pub(crate) fn watched(&self) -> impl Iterator<Item = libc::pollfd> {
         self.0
             .iter()
-            .map(|(_, pidfd)| signals::readable(pidfd.as_raw_fd()))
+            .map(|init| signals::readable(init.pidfd.as_raw_fd()))
     }
 }
 
@@ -59,16 +71,20 @@ mod tests {
         let ended = child("exit 3");
         let running = child("exec sleep 100");
         let pids = (ended.pid, running.pid);
-        given_up.add(ended);
-        given_up.add(running);
+        given_up.add(ended, Some(7));
+        given_up.add(running, Some(8));
+        let mut freed = Vec::new();
         while given_up.0.len() > 1 {
-            given_up.reap();
+            freed.extend(given_up.reap());
         }
-        assert_eq!(given_up.0[0].0, pids.1);
+        // The uid of one that lives is nobody else's.
+        assert_eq!(freed, [7]);
+        assert_eq!(given_up.0[0].pid, pids.1);
         assert_eq!(wait::reap(pids.0).unwrap_err(), nix::errno::Errno::ECHILD);
         wait::signal_pid(pids.1, libc::SIGKILL).unwrap();
         while given_up.watched().next().is_some() {
-            given_up.reap();
+            freed.extend(given_up.reap());
         }
+        assert_eq!(freed, [7, 8]);
     }
 }

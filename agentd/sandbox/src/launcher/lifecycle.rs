@@ -4,7 +4,7 @@
 //! ```text
 //! SettingUp ──executed──▶ Running ──leader exits──▶ Lingering ──finish / too long──▶ Killing ──▶ Ended
 //!     │                      └──timeout, stop──▶ Terminating ──grace over, finish──────▲
-//!     └──failure, init gone──▶ Ended
+//!     └──failure, init gone, or stuck in the kernel──▶ Ended
 //! ```
 
 use crate::monitor::{Cause, LeaderStatus, LimitKind, StopReason, Usage};
@@ -28,7 +28,8 @@ const SETUP_LIMIT_MS: u64 = 10_000;
 const LINGER_LIMIT_MS: u64 = 10_000;
 /// Init answers a KILL in milliseconds; later its own death has to do it.
 const HARD_KILL_MS: u64 = 500;
-/// Without a pid namespace, sweeping goes on for this long before the tree is given up.
+/// Without a pid namespace, sweeping goes on for this long before the tree is given up; so does, everywhere,
+/// the wait for the end of a set-up that was killed: it may be stuck in the kernel for good.
 const GIVE_UP_MS: u64 = 5_000;
 
 /// What happened.
@@ -316,10 +317,12 @@ impl Lifecycle {
             return Vec::new();
         }
         match self.phase {
+            // Nothing of the command ran, so nothing is claimed too early.
+            Phase::SettingUp { .. } if self.too_long => vec![self.end()],
             Phase::SettingUp { .. } => {
                 self.too_long = true;
                 self.phase = Phase::SettingUp {
-                    until: now.after(SETUP_LIMIT_MS),
+                    until: now.after(GIVE_UP_MS),
                 };
                 // Without a pid namespace the death of init would leave the leader behind.
                 vec![if self.namespaced {

@@ -120,6 +120,26 @@ fn a_set_up_that_hangs_is_ended_and_reported() {
 }
 
 #[test]
+fn a_set_up_that_not_even_a_kill_ends_is_given_up_and_reported() {
+    for (tier, kill) in [
+        (Tier::HostRoot, Action::KillInit),
+        (Tier::Rootless, Action::KillInit),
+        (Tier::Nested, Action::Kill),
+    ] {
+        let mut life = Lifecycle::new(Millis(0), (1_000, 200), tier);
+        let killed = life.deadline().unwrap();
+        assert_eq!(life.step(killed, Input::Tick), [kill]);
+        let given_up = life.deadline().unwrap();
+        assert!(given_up <= killed.after(LIMITS_MS), "{given_up:?}");
+        assert_eq!(
+            life.step(given_up, Input::Tick),
+            [Action::AnnounceFailure { too_long: true }]
+        );
+        assert!(life.is_over());
+    }
+}
+
+#[test]
 fn an_init_that_dies_is_never_reported_as_an_exit_code() {
     let mut life = start(Tier::Rootless);
     assert_eq!(

@@ -120,7 +120,9 @@ impl Server {
             }
             self.observe_jails();
             self.finish_closing();
-            self.given_up.reap();
+            for uid in self.given_up.reap() {
+                self.workshop.uids.give_back(uid);
+            }
             self.tidy();
         };
         self.farewell();

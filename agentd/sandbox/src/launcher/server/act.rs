@@ -104,9 +104,9 @@ impl Server {
     /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
     pub(super) fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
         match self.jails.remove(&exec) {
-            Some(jail) => {
+            Some(mut jail) => {
                 if !jail.gone {
-                    self.given_up.add(jail.child);
+                    self.given_up.add(jail.child, jail.leavings.uid.take());
                 }
                 self.workshop.clean(jail.leavings)
             }
