@@ -209,7 +209,9 @@ fn trial(
     landlock_abi: u32,
     namespaces: Option<Rc<Namespaces>>,
 ) -> Result<(), String> {
-    let plan = Plan::compile(policy, &launch::survey(policy, landlock_abi));
+    let survey = launch::survey(policy, landlock_abi)
+        .map_err(|errno| format!("survey: {}", errno.desc()))?;
+    let plan = Plan::compile(policy, &survey);
     let null = || {
         fs::File::options()
             .read(true)

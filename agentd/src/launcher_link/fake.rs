@@ -54,7 +54,7 @@ where
     );
     let side = Side(Arc::new(Mutex::new(Some(theirs))));
     thread::spawn(move || {
-        while let Ok(Some(Received { message, fds })) = reading.recv() {
+        while let Ok(Some(Received { message, fds, .. })) = reading.recv() {
             behaviour(&side, message, fds);
             if side.0.lock().unwrap().is_none() {
                 break;

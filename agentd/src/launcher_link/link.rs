@@ -14,7 +14,10 @@ use std::{
 
 use agentd_sandbox::{
     explain::{Query, Verdict},
-    monitor::{Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Received, Request},
+    monitor::{
+        Channel, ChannelError, Event, ExecKey, MAX_MESSAGE, Received, Request, SetupFailure,
+        StopReason,
+    },
     policy::{Caller, Invocation, Refusal, SessionKey},
 };
 use thiserror::Error;
@@ -286,10 +289,7 @@ async fn read_all(socket: Arc<Socket>, link: Link) {
             .async_io(Interest::READABLE, || as_io(socket.channel.recv()))
             .await;
         let delivery = match received {
-            Ok(Some(Received { message, fds })) => Delivery {
-                event: message,
-                fds,
-            },
+            Ok(Some(received)) => whole(&link, received),
             Ok(None) => break,
             Err(error) => {
                 tracing::error!(%error, "cannot read from the launcher");
@@ -309,6 +309,40 @@ async fn read_all(socket: Arc<Socket>, link: Link) {
         }
     }
     link.lose();
+}
+
+/// What is delivered of a message. A start whose descriptors did not arrive is none: the command is killed at
+/// once, and told as one that could not be started.
+fn whole(link: &Link, received: Received<Event>) -> Delivery {
+    let Received {
+        message,
+        fds,
+        fds_lost,
+    } = received;
+    let event = match message {
+        Event::Started { exec, .. } if fds_lost => {
+            let stop = Request::Stop {
+                exec,
+                reason: StopReason::Cancelled,
+                grace_ms: Some(0),
+            };
+            if let Err(error) = link.tell(&stop) {
+                tracing::warn!(%error, "a command without its descriptors was not stopped");
+            }
+            Event::SetupFailed {
+                exec,
+                failure: SetupFailure {
+                    stage: "descriptors".to_owned(),
+                    errno: nix::errno::Errno::EMFILE as i32,
+                    detail: "agentd has no room for more descriptors, so the command was killed just after \
+                             its start; raise the limit of open files of agentd"
+                        .to_owned(),
+                },
+            }
+        }
+        message => message,
+    };
+    Delivery { event, fds }
 }
 
 fn as_io<T>(outcome: Result<T, ChannelError>) -> std::io::Result<T> {

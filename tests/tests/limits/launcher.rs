@@ -11,10 +11,10 @@ use std::{
 
 use agentd_sandbox::{
     monitor::{
-        Cause, Channel, Event, ExecKey, JailReport, LeaderStatus, LimitHit, LimitKind, Request,
-        SignalScope, StopReason, Usage,
+        Cause, Channel, Event, ExecKey, JailReport, LeaderStatus, LimitHit, LimitKind, Received,
+        Request, SignalScope, StopReason, Usage,
     },
-    policy::{Caller, Invocation, Lifetime, LimitRequest, Limits, Program, Stdin},
+    policy::{Caller, Invocation, Lifetime, LimitRequest, Limits, Program, Stdin, TerminalSize},
 };
 use agentd_tests::harness::{Mode, World, binaries, wait_until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -122,6 +122,10 @@ impl Launcher {
     }
 
     fn event(&self) -> Event {
+        self.received().message
+    }
+
+    fn received(&self) -> Received<Event> {
         let mut watched = [PollFd::new(self.channel().as_fd(), PollFlags::POLLIN)];
         let patience = PollTimeout::try_from(PATIENCE).unwrap();
         assert_eq!(
@@ -129,11 +133,7 @@ impl Launcher {
             Ok(1),
             "the launcher is silent"
         );
-        self.channel()
-            .recv()
-            .unwrap()
-            .expect("the launcher lives")
-            .message
+        self.channel().recv().unwrap().expect("the launcher lives")
     }
 
     fn invocation(&self, argv: &[&str], limits: LimitRequest) -> Invocation {
@@ -204,6 +204,36 @@ impl Launcher {
             }),
             other => Err(Box::new(other)),
         }
+    }
+
+    /// Starts a command that sleeps. Its terminal, if it is to have one, is among the descriptors; what the
+    /// launcher says instead of `Started`.
+    pub(crate) fn sleeper(
+        &mut self,
+        terminal: Option<TerminalSize>,
+    ) -> Result<(ExecKey, Vec<OwnedFd>), Event> {
+        let exec = ExecKey(self.next);
+        self.next += 1;
+        let mut invocation = self.invocation(&["sleep", "300"], LimitRequest::default());
+        invocation.terminal = terminal;
+        let null = fs::File::open("/dev/null").unwrap();
+        let fds = match terminal {
+            Some(_) => Vec::new(),
+            None => vec![null.as_fd(); 2],
+        };
+        let invocation = Box::new(invocation);
+        let request = Request::Spawn { exec, invocation };
+        self.channel().send(&request, &fds).unwrap();
+        let received = self.received();
+        match received.message {
+            Event::Started { .. } => Ok((exec, received.fds)),
+            other => Err(other),
+        }
+    }
+
+    /// Waits until nothing of an execution is left.
+    pub(crate) fn ended(&self, wanted: ExecKey) {
+        while !matches!(self.event(), Event::Ended { exec, .. } if exec == wanted) {}
     }
 
     /// Ends it for a reason of ours.

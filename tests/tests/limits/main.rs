@@ -2,6 +2,7 @@
 //! host's control groups, with delegated ones, and without any.
 
 mod delegated;
+mod descriptors;
 mod launcher;
 mod named;
 mod without;

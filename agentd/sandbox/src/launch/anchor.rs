@@ -118,11 +118,14 @@ impl Room<'_> {
             return Err(failed(Errno::ETIMEDOUT));
         }
         let mut bytes = [0; 16];
-        let (count, fds) = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
-        if let Some(failure) = bytes.get(..count).and_then(Failure::decode) {
+        let received = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
+        if received.fds_lost {
+            return Err(failed(Errno::EMFILE));
+        }
+        if let Some(failure) = bytes.get(..received.length).and_then(Failure::decode) {
             return Err(failure);
         }
-        let mut fds = fds.into_iter();
+        let mut fds = received.fds.into_iter();
         // An end without a word: it was killed.
         let mount = fds.next().ok_or_else(|| failed(Errno::EIO))?;
         let mut take = |wanted: bool| match (wanted, fds.next()) {

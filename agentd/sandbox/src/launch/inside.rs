@@ -97,12 +97,18 @@ fn receive(socket: &OwnedFd, between: &OwnedFd) -> Result<Started, Failure> {
     }
     socket::set_nonblocking(socket.as_fd()).map_err(&failed)?;
     let mut bytes = [0; 16];
-    let (count, fds) = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
-    let bytes = bytes.get(..count).unwrap_or_default();
+    let received = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
+    let bytes = bytes.get(..received.length).unwrap_or_default();
     if let Some(failure) = Failure::decode(bytes) {
         return Err(failure);
     }
     let pid = <[u8; 4]>::try_from(bytes).map_err(|_short| failed(Errno::EIO))?;
-    let pidfd = fds.into_iter().next().ok_or_else(|| failed(Errno::EIO))?;
+    let lost = if received.fds_lost {
+        Errno::EMFILE
+    } else {
+        Errno::EIO
+    };
+    let pidfd = received.fds.into_iter().next();
+    let pidfd = pidfd.ok_or_else(|| failed(lost))?;
     Ok((libc::pid_t::from_le_bytes(pid), pidfd))
 }

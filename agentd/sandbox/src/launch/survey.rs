@@ -24,23 +24,24 @@ use crate::{
     sys::files::{self, Resolve},
 };
 
-/// Looks at every path that a rule of `policy` names.
-pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Survey {
+/// Looks at every path that a rule of `policy` names. Fails when this process or the host is out of
+/// descriptors or memory: a path that cannot be looked at is not one that is missing.
+pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Result<Survey, Errno> {
     let rules = policy.fs.rules.iter().chain(&policy.fs.exec);
     let kinds: BTreeMap<PathBuf, Kind> = rules
-        .map(|rule| (rule.path.clone(), kind(&rule.path)))
-        .collect();
+        .map(|rule| Ok((rule.path.clone(), kind(&rule.path)?)))
+        .collect::<Result<_, Errno>>()?;
     let tasks_of_user = match policy.identity {
         Identity::Caller { uid, .. } => tasks_of(uid),
         Identity::RootWithoutCapabilities => tasks_of(0),
         Identity::Ephemeral { uid, .. } if policy.session.is_some() => tasks_of(uid),
         Identity::Ephemeral { .. } => 0,
     };
-    Survey {
+    Ok(Survey {
         kinds,
         landlock_abi,
         tasks_of_user,
-    }
+    })
 }
 
 /// Opens a path as a name only; no component may be a link, the last one is not followed.
@@ -54,23 +55,26 @@ pub(crate) fn open_name(path: &Path) -> Result<OwnedFd, Errno> {
     )
 }
 
-fn kind(path: &Path) -> Kind {
+fn kind(path: &Path) -> Result<Kind, Errno> {
     // A path through a link (`/lib/x` where `/lib` is one) is no path of its own: the rule on the link
     // and the rule on its target cover it.
-    let Ok(fd) = open_name(path) else {
-        return Kind::Missing;
+    let fd = match open_name(path) {
+        Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)) => return Err(errno),
+        Err(_) => return Ok(Kind::Missing),
+        Ok(fd) => fd,
     };
     let Ok(stat) = fstat(fd.as_fd()) else {
-        return Kind::Missing;
+        return Ok(Kind::Missing);
     };
-    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFREG => Kind::File,
-        SFlag::S_IFDIR => Kind::Directory,
-        SFlag::S_IFLNK => {
-            readlinkat(fd.as_fd(), "").map_or(Kind::Missing, |target| Kind::Symlink(target.into()))
-        }
-        _ => Kind::Other,
-    }
+    Ok(
+        match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFREG => Kind::File,
+            SFlag::S_IFDIR => Kind::Directory,
+            SFlag::S_IFLNK => readlinkat(fd.as_fd(), "")
+                .map_or(Kind::Missing, |target| Kind::Symlink(target.into())),
+            _ => Kind::Other,
+        },
+    )
 }
 
 /// Threads of all processes of a user: what `RLIMIT_NPROC` counts.

@@ -113,52 +113,34 @@ impl Jail {
         // ORDER: whether it is gone is asked first: what it said before its end is then all there to
         // be read, and is taken before the end.
         self.gone = !matches!(wait::reap(self.child.pid), Ok(None));
+        // ORDER: the pipe before the conversation: a terminal is sent before the program is executed,
+        // so it is there to be read once that is known.
+        let setup = self.hear_setup();
+        let (reports, complete) = self.hear_init(now);
         let mut actions = Vec::new();
-        if self.setup != Setup::Over {
-            actions.extend(self.observe_setup(now));
-        }
-        let mut bytes = [0; 64];
-        while let Ok((count, fds)) = socket::recv_with_fds(self.child.control.as_fd(), &mut bytes) {
-            if count == 0 {
-                break;
-            }
-            match bytes.get(..count).and_then(Report::decode) {
-                Some(Report::Terminal) => self.terminal = fds.into_iter().next(),
-                Some(Report::LeaderExited { status }) => {
-                    let group = self.leavings.group.as_ref();
-                    self.watch.leader_ended(now, group);
-                    let exited = Input::LeaderExited(leader_status(status));
-                    actions.extend(self.life.step(now, exited));
-                }
-                Some(Report::Empty {
-                    leftover,
-                    user_us,
-                    system_us,
-                    max_rss_bytes,
-                }) => {
-                    let usage = Usage {
-                        user_us,
-                        system_us,
-                        max_rss_bytes,
-                        ..Usage::default()
-                    };
-                    let empty = Input::Empty { leftover, usage };
-                    actions.extend(self.life.step(now, empty));
-                }
-                None => complain(format_args!("bug: an init said something unknown")),
-            }
-        }
-        if self.gone {
-            actions.extend(self.life.step(now, Input::InitGone));
+        let setup = if complete {
+            setup
+        } else {
+            self.lose_terminal();
+            actions.push(Action::KillInit);
+            Some(Input::SetupFailed)
+        };
+        let gone = self.gone.then_some(Input::InitGone);
+        for input in setup.into_iter().chain(reports).chain(gone) {
+            actions.extend(self.life.step(now, input));
         }
         actions
     }
 
-    fn observe_setup(&mut self, now: Millis) -> Vec<Action> {
+    /// What the new processes have said about the set-up on the error pipe, if that came to its end.
+    fn hear_setup(&mut self) -> Option<Input> {
+        if self.setup == Setup::Over {
+            return None;
+        }
         loop {
             let mut bytes = [0; RECORD];
             let end = match files::read(self.child.errors.as_fd(), &mut bytes) {
-                Err(Errno::EAGAIN | Errno::EINTR) => return Vec::new(),
+                Err(Errno::EAGAIN | Errno::EINTR) => return None,
                 // Only a program that was executed closes the pipe without a failure after the notice;
                 // whoever was killed before it closes it too.
                 Ok(0) if self.setup == Setup::Executing && self.failure.is_none() => {
@@ -175,8 +157,58 @@ impl Jail {
                 },
             };
             self.setup = Setup::Over;
-            return self.life.step(now, end);
+            return Some(end);
         }
+    }
+
+    /// What init has said in the conversation; false beside it when a terminal was to come and did not.
+    fn hear_init(&mut self, now: Millis) -> (Vec<Input>, bool) {
+        let mut inputs = Vec::new();
+        let mut complete = true;
+        let mut bytes = [0; 64];
+        while let Ok(received) = socket::recv_with_fds(self.child.control.as_fd(), &mut bytes) {
+            if received.length == 0 {
+                break;
+            }
+            match bytes.get(..received.length).and_then(Report::decode) {
+                Some(Report::Terminal) => {
+                    self.terminal = received.fds.into_iter().next();
+                    complete &= self.terminal.is_some();
+                }
+                Some(Report::LeaderExited { status }) => {
+                    let group = self.leavings.group.as_ref();
+                    self.watch.leader_ended(now, group);
+                    inputs.push(Input::LeaderExited(leader_status(status)));
+                }
+                Some(Report::Empty {
+                    leftover,
+                    user_us,
+                    system_us,
+                    max_rss_bytes,
+                }) => {
+                    let usage = Usage {
+                        user_us,
+                        system_us,
+                        max_rss_bytes,
+                        ..Usage::default()
+                    };
+                    inputs.push(Input::Empty { leftover, usage });
+                }
+                None => complain(format_args!("bug: an init said something unknown")),
+            }
+        }
+        (inputs, complete)
+    }
+
+    /// The terminal's master did not arrive: this process has no room for another descriptor. A command
+    /// whose terminal nobody can read would only hang.
+    fn lose_terminal(&mut self) {
+        self.setup = Setup::Over;
+        self.failure.get_or_insert(Failure {
+            stage: Stage::Terminal,
+            index: 0,
+            errno: Errno::EMFILE,
+        });
     }
 
     fn note(&mut self, record: Record) {

@@ -24,7 +24,7 @@ use crate::{
     cgroup::Cgroups,
     explain::{Query, Verdict, explain},
     launch::IdMaps,
-    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request},
+    monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure},
     policy::{self, Invocation, Refusal, Tier},
     probe::Host,
     profile::Catalogue,
@@ -177,6 +177,7 @@ impl Server {
         // A flood of requests must not keep timers from firing.
         for _ in 0..MOST_REQUESTS_AT_ONCE {
             match self.channel.recv() {
+                Ok(Some(received)) if received.fds_lost => self.refuse_for_room(&received.message),
                 Ok(Some(received)) => self.obey(received.message, received.fds),
                 Ok(None) => return Ok(false),
                 Err(ChannelError::WouldBlock) => return Ok(true),
@@ -237,6 +238,23 @@ impl Server {
                 self.outbox.push(&Event::SessionOpened { session, result });
             }
             Request::CloseSession { session } => self.close_session(session, now),
+        }
+    }
+
+    /// The descriptors of a request did not all arrive. Only that request fails; others have none.
+    fn refuse_for_room(&mut self, request: &Request) {
+        if let Request::Spawn { exec, .. } = request {
+            self.outbox.push(&Event::SetupFailed {
+                exec: *exec,
+                failure: SetupFailure {
+                    stage: "descriptors".to_owned(),
+                    errno: libc::EMFILE,
+                    detail:
+                        "the launcher has no room for more descriptors; raise the limit of open \
+                             files of agentd"
+                            .to_owned(),
+                },
+            });
         }
     }
 

@@ -220,7 +220,8 @@ impl Workshop {
         fds: Vec<OwnedFd>,
     ) -> Result<Launched, NotStarted> {
         let policy = self.resolve(invocation, reserved)?;
-        let survey = launch::survey(&policy, self.surroundings.host.landlock_abi);
+        let survey = launch::survey(&policy, self.surroundings.host.landlock_abi)
+            .map_err(|errno| at("survey", errno))?;
         protected::check(&policy)?;
         let plan = Plan::compile(&policy, &survey);
         let id_map = match plan.idmap {

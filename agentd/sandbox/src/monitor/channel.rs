@@ -57,8 +57,10 @@ impl From<Errno> for ChannelError {
 pub struct Received<T> {
     /// The message.
     pub message: T,
-    /// File descriptors beside it, all close-on-exec.
+    /// File descriptors beside it, all close-on-exec; none when some are missing.
     pub fds: Vec<OwnedFd>,
+    /// Descriptors are missing: this process may not open as many. The message itself is whole.
+    pub fds_lost: bool,
 }
 
 /// One end; sends `Tx`, receives `Rx`. The other end is the mirror image.
@@ -118,7 +120,11 @@ impl<Tx: Serialize, Rx: DeserializeOwned> Channel<Tx, Rx> {
     /// Receives one message; `None` when the peer is gone.
     pub fn recv(&self) -> Result<Option<Received<Rx>>, ChannelError> {
         let mut buffer = vec![0_u8; MAX_MESSAGE.saturating_add(1)];
-        let (length, fds) = sys::socket::recv_with_fds(self.fd.as_fd(), &mut buffer)?;
+        let sys::socket::Datagram {
+            length,
+            fds,
+            fds_lost,
+        } = sys::socket::recv_with_fds(self.fd.as_fd(), &mut buffer)?;
         if length == 0 {
             return Ok(None);
         }
@@ -127,7 +133,11 @@ impl<Tx: Serialize, Rx: DeserializeOwned> Channel<Tx, Rx> {
             return Err(ChannelError::TooLarge(length));
         }
         let message = serde_json::from_slice(bytes).map_err(ChannelError::Protocol)?;
-        Ok(Some(Received { message, fds }))
+        Ok(Some(Received {
+            message,
+            fds,
+            fds_lost,
+        }))
     }
 }
 

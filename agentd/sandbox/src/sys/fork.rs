@@ -47,14 +47,16 @@ struct CloneArgs {
 const INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Forks with namespace flags (`CLONE_NEW*`), into the control group that `group` is the directory of.
-/// `EBUSY` when this process has more than one thread. Allocates (to count the threads) in the parent,
+/// `EBUSY` when this process has more than one thread; what opening a directory fails with when they cannot
+/// be counted. Allocates (to count the threads) in the parent,
 /// before the fork.
 pub(crate) fn clone_process(
     flags: libc::c_int,
     group: Option<BorrowedFd<'_>>,
 ) -> Result<Forked, Errno> {
-    let threads = fs::read_dir("/proc/self/task").map(Iterator::count);
-    if !matches!(threads, Ok(1)) {
+    let threads = fs::read_dir("/proc/self/task")
+        .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    if threads.count() != 1 {
         return Err(Errno::EBUSY);
     }
     clone_with(flags, group)

@@ -60,13 +60,20 @@ pub(crate) fn send_with_fds(
     Errno::result(sent).map(drop)
 }
 
-/// Receives one datagram into `buffer`; returns its length (0 at the end of the conversation) and the
-/// descriptors beside it, close-on-exec. Allocates the list of descriptors. A truncated datagram or
-/// control message is `EMSGSIZE`.
-pub(crate) fn recv_with_fds(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-) -> Result<(usize, Vec<OwnedFd>), Errno> {
+/// A datagram that was received.
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    /// Bytes of it; 0 at the end of the conversation.
+    pub(crate) length: usize,
+    /// The descriptors beside it, close-on-exec; none when some are missing.
+    pub(crate) fds: Vec<OwnedFd>,
+    /// There were more descriptors than this process may still open, or than one message holds.
+    pub(crate) fds_lost: bool,
+}
+
+/// Receives one datagram into `buffer`. Allocates the list of descriptors. A datagram larger than the
+/// buffer is `EMSGSIZE`.
+pub(crate) fn recv_with_fds(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Datagram, Errno> {
     let mut control = ControlBuffer([0; 64]);
     let mut vector = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -82,11 +89,20 @@ pub(crate) fn recv_with_fds(
     let received =
         unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
     let received = Errno::result(received)?;
-    let fds = take_fds(&header);
-    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+    let mut fds = take_fds(&header);
+    if header.msg_flags & libc::MSG_TRUNC != 0 {
         return Err(Errno::EMSGSIZE);
     }
-    Ok((usize::try_from(received).unwrap_or(0), fds))
+    let fds_lost = header.msg_flags & libc::MSG_CTRUNC != 0;
+    if fds_lost {
+        // Which ones are missing is not told.
+        fds.clear();
+    }
+    Ok(Datagram {
+        length: usize::try_from(received).unwrap_or(0),
+        fds,
+        fds_lost,
+    })
 }
 
 fn empty_header() -> libc::msghdr {
@@ -150,4 +166,40 @@ fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
         current = unsafe { libc::CMSG_NXTHDR(header, current) };
     }
     fds
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_message_with_more_descriptors_than_fit_arrives_without_them_and_says_so() {
+        let (ours, theirs) = seqpacket_pair().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        for (count, lost) in [(0, false), (1, false), (8, false), (20, true)] {
+            let fds = vec![null.as_fd(); count];
+            if count <= MAX_CONTROL_FDS {
+                send_with_fds(ours.as_fd(), b"word", &fds).unwrap();
+            } else {
+                let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+                nix::sys::socket::sendmsg::<()>(
+                    ours.as_raw_fd(),
+                    &[std::io::IoSlice::new(b"word")],
+                    &[nix::sys::socket::ControlMessage::ScmRights(&raw)],
+                    nix::sys::socket::MsgFlags::empty(),
+                    None,
+                )
+                .unwrap();
+            }
+            let mut bytes = [0; 8];
+            let received = recv_with_fds(theirs.as_fd(), &mut bytes).unwrap();
+            assert_eq!((received.length, received.fds_lost), (4, lost), "{count}");
+            assert_eq!(received.fds.len(), if lost { 0 } else { count });
+        }
+        send_with_fds(ours.as_fd(), b"too many bytes", &[]).unwrap();
+        let cut = recv_with_fds(theirs.as_fd(), &mut [0; 8]);
+        assert_eq!(cut.unwrap_err(), Errno::EMSGSIZE);
+    }
 }
