@@ -1,54 +1,122 @@
 //! Signalling the descendants of this process where no pid namespace does it: best effort, by reading
-//! the kernel's lists of children. System calls only, no allocation.
+//! the kernel's lists of children, one for every thread. System calls only, no allocation.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use nix::{fcntl::OFlag, sys::stat::Mode};
 
 use crate::sys::{files, wait};
 
-/// How deep the tree is followed at once. Killed parents leave their children to the subreaper, so
-/// repeated sweeps reach any depth.
-const DEPTH: u8 = 6;
-const LIST_BYTES: usize = 4096;
+/// Descendants that are found in one sweep. A KILL is repeated until nobody is left.
+const MOST: usize = 4096;
+const BUFFER: usize = 2048;
+
+/// Processes, parents before their children.
+struct Found {
+    pids: [libc::pid_t; MOST],
+    count: usize,
+}
 
 /// Signals every descendant that can be found but `done`, which got the signal already (0: none).
 /// Parents first: a killed one cannot fork any more.
 pub(super) fn signal_descendants(signal: libc::c_int, done: libc::pid_t) {
-    signal_children(nix::unistd::getpid().as_raw(), (signal, done), DEPTH);
+    let send = |pid: libc::pid_t| {
+        if pid != done {
+            // ESRCH only says that it has ended by itself.
+            wait::signal_pid(pid, signal).unwrap_or_default();
+        }
+    };
+    let own = nix::unistd::getpid().as_raw();
+    if signal == libc::SIGKILL {
+        // ORDER: at once, before it can fork any more: children that it leaves become this process's and
+        // are met in the next sweep.
+        Found::below(own, send);
+    } else {
+        // ORDER: after everybody was found: the children of one that ends would be looked for in vain, and
+        // nothing is repeated.
+        let found = Found::below(own, |_| {});
+        found.all().iter().copied().for_each(send);
+    }
 }
 
-fn signal_children(parent: libc::pid_t, what: (libc::c_int, libc::pid_t), depth: u8) {
-    let Some(depth) = depth.checked_sub(1) else {
-        return;
-    };
-    let mut path = PathBuffer::new();
-    path.push(b"/proc/");
-    path.push_number(parent);
-    path.push(b"/task/");
-    path.push_number(parent);
-    path.push(b"/children");
-    let Some(path) = path.as_c_str() else { return };
-    let Ok(file) = nix::fcntl::open(path, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()) else {
-        return;
-    };
-    let mut list = [0; LIST_BYTES];
-    let count = files::read(file.as_fd(), &mut list).unwrap_or(0);
-    // Every pid ends in a space; a number that the end of the buffer cut off is another process's.
-    let read = list.get(..count).unwrap_or_default();
-    let count = read.iter().rposition(|byte| *byte == b' ').unwrap_or(0);
-    for pid in list
-        .get(..count)
-        .unwrap_or_default()
-        .split(|byte| *byte == b' ')
-    {
-        if let Some(pid) = parse(pid) {
-            let (signal, done) = what;
-            if pid != done {
-                // ESRCH only says that it has ended by itself.
-                wait::signal_pid(pid, signal).unwrap_or_default();
+impl Found {
+    /// Everybody below `root`; `visit` is called for each before its children are looked for.
+    fn below(root: libc::pid_t, visit: impl Fn(libc::pid_t)) -> Self {
+        let mut found = Self {
+            pids: [0; MOST],
+            count: 0,
+        };
+        found.add_children(root);
+        let mut next = 0;
+        while let Some(pid) = found.all().get(next).copied() {
+            visit(pid);
+            found.add_children(pid);
+            next = next.saturating_add(1);
+        }
+        found
+    }
+
+    fn all(&self) -> &[libc::pid_t] {
+        self.pids.get(..self.count).unwrap_or_default()
+    }
+
+    fn add(&mut self, pid: libc::pid_t) {
+        if let Some(slot) = self.pids.get_mut(self.count) {
+            *slot = pid;
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    fn add_children(&mut self, parent: libc::pid_t) {
+        let mut path = PathBuffer::new();
+        path.push(b"/proc/");
+        path.push_number(parent);
+        path.push(b"/task");
+        let Some(tasks) = path.open(OFlag::O_DIRECTORY) else {
+            return;
+        };
+        let mut buffer = [0; BUFFER];
+        while let Ok(count @ 1..) = files::read_entries(tasks.as_fd(), &mut buffer) {
+            for name in files::entry_names(buffer.get(..count).unwrap_or_default()) {
+                if let Some(thread) = parse(name) {
+                    self.add_children_of_thread(parent, thread);
+                }
             }
-            signal_children(pid, what, depth);
+        }
+    }
+
+    fn add_children_of_thread(&mut self, parent: libc::pid_t, thread: libc::pid_t) {
+        let mut path = PathBuffer::new();
+        path.push(b"/proc/");
+        path.push_number(parent);
+        path.push(b"/task/");
+        path.push_number(thread);
+        path.push(b"/children");
+        let Some(list) = path.open(OFlag::empty()) else {
+            return;
+        };
+        let mut buffer = [0; BUFFER];
+        // Bytes of a number that the end of the buffer cut off.
+        let mut kept = 0;
+        while let Some(free) = buffer.get_mut(kept..)
+            && let Ok(count @ 1..) = files::read(list.as_fd(), free)
+        {
+            let end = kept.saturating_add(count);
+            let read = buffer.get(..end).unwrap_or_default();
+            // Every pid ends in a space.
+            let whole = read.iter().rposition(|byte| *byte == b' ');
+            let whole = whole.map_or(0, |space| space.saturating_add(1));
+            for pid in read
+                .get(..whole)
+                .unwrap_or_default()
+                .split(|byte| *byte == b' ')
+            {
+                if let Some(pid) = parse(pid) {
+                    self.add(pid);
+                }
+            }
+            buffer.copy_within(whole..end, 0);
+            kept = end.saturating_sub(whole);
         }
     }
 }
@@ -107,6 +175,11 @@ impl PathBuffer {
         }
     }
 
+    fn open(&self, flags: OFlag) -> Option<OwnedFd> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | flags;
+        nix::fcntl::open(self.as_c_str()?, flags, Mode::empty()).ok()
+    }
+
     fn as_c_str(&self) -> Option<&std::ffi::CStr> {
         std::ffi::CStr::from_bytes_until_nul(&self.bytes).ok()
     }
@@ -114,7 +187,90 @@ impl PathBuffer {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        os::unix::process::CommandExt as _,
+        process::{Child, Command, Stdio},
+        sync::mpsc,
+        thread,
+        time::{Duration, Instant},
+    };
+
     use super::*;
+
+    /// A process group of its own; killed at the end.
+    struct Tree(Child);
+
+    impl Tree {
+        fn new(script: &str) -> Self {
+            #[expect(clippy::disallowed_methods, reason = "a test")]
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdout(Stdio::null());
+            Self(command.process_group(0).spawn().unwrap())
+        }
+
+        fn pid(&self) -> libc::pid_t {
+            i32::try_from(self.0.id()).unwrap()
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            wait::signal_pid(-self.pid(), libc::SIGKILL).unwrap_or_default();
+            drop(self.0.wait());
+        }
+    }
+
+    fn awaited(root: libc::pid_t, enough: impl Fn(&[libc::pid_t]) -> bool) -> bool {
+        let since = Instant::now();
+        while !enough(Found::below(root, |_| {}).all()) {
+            if since.elapsed() > Duration::from_secs(60) {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        true
+    }
+
+    #[test]
+    fn descendants_are_found_however_deep_they_are_and_however_many() {
+        for (script, count) in [
+            (
+                "f() { if [ $1 -gt 0 ]; then (f $(($1 - 1)); :); else sleep 300; fi; }; f 20; :",
+                21,
+            ),
+            // Their numbers are more than one buffer's.
+            ("for _ in $(seq 900); do sleep 300 & done; wait", 900),
+        ] {
+            let tree = Tree::new(script);
+            let enough = |found: &[libc::pid_t]| found.len() >= count;
+            assert!(awaited(tree.pid(), enough), "{script}");
+            let found = Found::below(tree.pid(), |_| {});
+            // Each is a process, and nobody is in it twice.
+            let mut all = found.all().to_vec();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), found.count, "{script}");
+            for pid in all {
+                assert_eq!(wait::signal_pid(pid, 0), Ok(()), "{script}: {pid}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_child_of_a_thread_is_found() {
+        let (told, started) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let holder = thread::spawn(move || {
+            let tree = Tree::new("sleep 300; :");
+            told.send(tree.pid()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        let child = started.recv().unwrap();
+        let own = nix::unistd::getpid().as_raw();
+        assert!(awaited(own, |found| found.contains(&child)));
+        drop(end);
+        holder.join().unwrap();
+    }
 
     #[test]
     fn numbers_are_written_as_decimal() {

@@ -109,6 +109,35 @@ pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno
     Errno::result(count).map(|count| usize::try_from(count).unwrap_or(0))
 }
 
+/// Reads the next entries of an open directory, as many as fit; none at its end. Their names are in
+/// [`entry_names`].
+pub(crate) fn read_entries(directory: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the descriptor is open by `BorrowedFd`; `buffer` is valid to write for its length.
+    let count = unsafe {
+        libc::syscall(
+            libc::SYS_getdents64,
+            directory.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+        )
+    };
+    super::int_result(count).map(|count| usize::try_from(count).unwrap_or(0))
+}
+
+/// The names in what [`read_entries`] read.
+pub(crate) fn entry_names(mut entries: &[u8]) -> impl Iterator<Item = &[u8]> {
+    // Of `struct linux_dirent64`: two words of 64 bits, the length of the record, a type.
+    const LENGTH: usize = 16;
+    const NAME: usize = 19;
+    std::iter::from_fn(move || {
+        let length = entries.get(LENGTH..)?.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes(*length));
+        let (entry, rest) = entries.split_at_checked(length)?;
+        entries = rest;
+        entry.get(NAME..)?.split(|byte| *byte == 0).next()
+    })
+}
+
 /// Makes `target` a copy of `fd` that survives `execve`; `target` need not be open.
 pub(crate) fn duplicate_to(fd: BorrowedFd<'_>, target: RawFd) -> Result<(), Errno> {
     if fd.as_raw_fd() == target {
