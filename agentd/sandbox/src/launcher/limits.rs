@@ -2,7 +2,7 @@
 //! systems. They are sampled, a few times a second, and only for executions that have them. So is the
 //! count of victims of a want of memory, which has to be known at the leader's end.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd};
+use std::{collections::BTreeMap, os::fd::OwnedFd, path::PathBuf};
 
 use nix::sys::{stat::fstat, statvfs::fstatvfs};
 
@@ -11,7 +11,8 @@ use crate::{
     cgroup::Group,
     launch::open_name,
     monitor::LimitKind,
-    policy::{Exposure, Policy},
+    plan::made_by_jail,
+    policy::{Exposure, Policy, Tier},
 };
 
 /// Shortest time between two samples of CPU time.
@@ -162,18 +163,10 @@ fn victims(group: Option<&Group>) -> u64 {
     group.and_then(Group::oom_kills).unwrap_or(0)
 }
 
-/// The file systems that the command can write to: the workspace's, those of every writable rule, and on
-/// the nested tier the one of the private directory. Each is counted once.
+/// The file systems that the command can write to. Each is counted once.
 fn file_systems(policy: &Policy) -> BTreeMap<u64, FileSystem> {
-    let writable = policy
-        .fs
-        .rules
-        .iter()
-        .filter(|rule| rule.exposure == Exposure::Write)
-        .map(|rule| &rule.path)
-        .filter(|path| !path.starts_with("/dev"));
     let mut all = BTreeMap::new();
-    for path in std::iter::once(&policy.workspace).chain(writable) {
+    for path in writable(policy) {
         if all.len() < MOST_FILE_SYSTEMS
             && let Ok(directory) = open_name(path)
         {
@@ -181,6 +174,24 @@ fn file_systems(policy: &Policy) -> BTreeMap<u64, FileSystem> {
         }
     }
     all
+}
+
+/// Paths of the host that the command can write below: the workspace, those of writable rules, and on the
+/// nested tier the private directory. Where the jail has its own `/tmp` the host's is none of them.
+fn writable(policy: &Policy) -> impl Iterator<Item = &PathBuf> {
+    let own_root = policy.tier > Tier::Nested;
+    let workspace = policy.fs.deciding(&policy.workspace);
+    let workspace = workspace.filter(|rule| rule.exposure == Exposure::Write);
+    let rules = policy.fs.rules.iter();
+    let paths = rules
+        .filter(|rule| rule.exposure == Exposure::Write)
+        .map(|rule| &rule.path)
+        .filter(move |path| !path.starts_with("/dev"))
+        .filter(move |path| !(own_root && made_by_jail(policy, path)));
+    workspace
+        .map(|_| &policy.workspace)
+        .into_iter()
+        .chain(paths)
 }
 
 fn add(all: &mut BTreeMap<u64, FileSystem>, directory: OwnedFd) {
@@ -222,6 +233,33 @@ mod tests {
     fn cpu_time_is_only_sampled_where_a_group_counts_it() {
         let watch = Watch::new(Millis(0), &policy("cpu = \"5s\""), None);
         assert_eq!(watch.due(), None);
+    }
+
+    #[test]
+    fn only_what_the_command_can_write_to_is_watched() {
+        let own = |tier: Tier| facts(tier).nested_tmp;
+        for (tier, workspace, expected) in [
+            (Tier::HostRoot, "write", &["/home/dev/project"][..]),
+            (Tier::HostRoot, "read", &[]),
+            (Tier::Rootless, "write", &["/home/dev/project"]),
+            (Tier::Rootless, "read", &[]),
+            (Tier::Nested, "write", &["/home/dev/project", "own"]),
+            (Tier::Nested, "read", &["own"]),
+        ] {
+            let text = format!("[fs]\nworkspace = \"{workspace}\"\n[limits]\ndisk = \"1M\"");
+            let policy = resolve(&profile_with(&text), &invocation("x"), &facts(tier)).unwrap();
+            let mut expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            for path in &mut expected {
+                if *path == PathBuf::from("own") {
+                    *path = own(tier);
+                }
+            }
+            let mut found: Vec<PathBuf> = writable(&policy).cloned().collect();
+            found.dedup();
+            found.sort();
+            found.dedup();
+            assert_eq!(found, expected, "{tier} {workspace}");
+        }
     }
 
     #[test]

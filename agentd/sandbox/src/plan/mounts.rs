@@ -98,7 +98,7 @@ fn by_depth(rules: &[FsRule]) -> Vec<&FsRule> {
 }
 
 /// Paths that exist only inside; rules about them become Landlock rules alone.
-pub(super) fn made_by_jail(policy: &Policy, path: &Path) -> bool {
+pub(crate) fn made_by_jail(policy: &Policy, path: &Path) -> bool {
     path == policy.tmp
         || path.starts_with("/dev")
         || path.starts_with("/proc")
