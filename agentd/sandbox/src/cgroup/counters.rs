@@ -18,6 +18,9 @@ pub(crate) struct Counters {
     pub(crate) peak_memory_bytes: u64,
     /// How often a fork was refused by the limit of processes.
     pub(crate) refused_forks: u64,
+    /// The group's own limit of processes was reached; `None` where the kernel does not tell (it counts a
+    /// fork that a group around refused as this one's, and keeps no peak).
+    pub(crate) pids_limit_reached: Option<bool>,
     /// Most processes and threads at once.
     pub(crate) peak_pids: u64,
     /// CPU time of the tree in microseconds.
@@ -65,7 +68,14 @@ pub(super) fn read_v1_memory(group: &Path, all: &mut Counters) {
 /// The limit of processes, which both versions count in the same files.
 pub(super) fn read_pids(group: &Path, all: &mut Counters) {
     all.refused_forks = knob::entry(group, "pids.events", "max").unwrap_or(0);
-    all.peak_pids = knob::number(group, "pids.peak").unwrap_or(0);
+    let peak = knob::number(group, "pids.peak");
+    all.peak_pids = peak.unwrap_or(0);
+    all.pids_limit_reached = match (peak, knob::number(group, "pids.max")) {
+        (Some(peak), Some(most)) => Some(peak >= most),
+        (None, Some(_)) => None,
+        // It has none.
+        (_, None) => Some(false),
+    };
 }
 
 /// Victims in a unified group.
@@ -117,6 +127,7 @@ mod tests {
             ("memory.peak", "4096\n"),
             ("pids.events", "max 7\n"),
             ("pids.peak", "12\n"),
+            ("pids.max", "12\n"),
             (
                 "cpu.stat",
                 "usage_usec 1500000\nuser_usec 1\nsystem_usec 2\n",
@@ -127,6 +138,7 @@ mod tests {
         assert_eq!((all.oom_kills, all.memory_limit_reached), (1, 2));
         assert_eq!((all.peak_memory_bytes, all.peak_pids), (4096, 12));
         assert_eq!((all.refused_forks, all.cpu_us), (7, Some(1_500_000)));
+        assert_eq!(all.pids_limit_reached, Some(true));
         fs::remove_dir_all(v2).unwrap();
 
         let v1 = fake(&[
@@ -144,6 +156,29 @@ mod tests {
         assert_eq!(all.peak_memory_bytes, 1_044_480);
         assert_eq!(cpu_v1(&v1), Some(1_999));
         fs::remove_dir_all(v1).unwrap();
+    }
+
+    #[test]
+    fn a_fork_that_a_group_around_refused_is_told_from_the_own_limit() {
+        for (peak, most, own) in [
+            (Some("12\n"), "12\n", Some(true)),
+            (Some("11\n"), "12\n", Some(false)),
+            (Some("11\n"), "max\n", Some(false)),
+            (None, "max\n", Some(false)),
+            (None, "12\n", None),
+        ] {
+            let mut files = vec![("pids.events", "max 3\n"), ("pids.max", most)];
+            files.extend(peak.map(|peak| ("pids.peak", peak)));
+            let group = fake(&files);
+            let mut all = Counters::default();
+            read_pids(&group, &mut all);
+            assert_eq!(
+                (all.refused_forks, all.pids_limit_reached),
+                (3, own),
+                "{files:?}"
+            );
+            fs::remove_dir_all(group).unwrap();
+        }
     }
 
     #[test]

@@ -95,11 +95,13 @@ fn memory(counters: &Counters) -> Option<LimitHit> {
 }
 
 fn pids(counters: &Counters) -> Option<LimitHit> {
-    hit(
-        LimitKind::Pids,
-        counters.refused_forks,
-        "pids.events max".to_owned(),
-    )
+    let whose = match counters.pids_limit_reached {
+        Some(true) => "",
+        Some(false) => ", of a group around the command's",
+        None => ", of the command's group or of one around it",
+    };
+    let evidence = format!("pids.events max{whose}");
+    hit(LimitKind::Pids, counters.refused_forks, evidence)
 }
 
 fn file_size(status: LeaderStatus) -> Option<LimitHit> {
@@ -195,6 +197,7 @@ mod tests {
             memory_limit_reached: 1,
             oom_file: "memory.events",
             refused_forks: 7,
+            pids_limit_reached: Some(true),
             cpu_us: Some(3_000_000),
             cpu_file: "cpu.stat",
             ..Counters::default()
@@ -238,6 +241,30 @@ mod tests {
         );
         assert_eq!(hits.len(), 1);
         assert!(hits[0].2.ends_with("of the host"), "{hits:?}");
+    }
+
+    #[test]
+    fn a_refused_fork_without_the_own_limit_says_so() {
+        for (own, expected) in [
+            (Some(true), "pids.events max"),
+            (
+                Some(false),
+                "pids.events max, of a group around the command's",
+            ),
+            (
+                None,
+                "pids.events max, of the command's group or of one around it",
+            ),
+        ] {
+            let counters = Counters {
+                refused_forks: 2,
+                pids_limit_reached: own,
+                ..Counters::default()
+            };
+            let ended = end(Cause::Leader, LeaderStatus::Exited(0));
+            let hits = named(&ended, NO_LIMITS, counters);
+            assert_eq!(hits, [(LimitKind::Pids, 2, expected.to_owned())]);
+        }
     }
 
     #[test]
