@@ -271,6 +271,12 @@ fn a_file_that_grows_too_large_is_named_by_its_signal() {
             "{ended:?}"
         );
         assert!(ended.hit(LimitKind::FileSize).is_some(), "{ended:?}");
+        // One whose parent has ended is seen as well.
+        let orphan = "(head -c 3M /dev/zero >/tmp/orphan &); sleep 1; exit 3";
+        let ended = launcher.bash(orphan, limit);
+        assert_eq!(ended.status, LeaderStatus::Exited(3));
+        let hit = ended.hit(LimitKind::FileSize);
+        assert!(hit.is_some_and(|hit| hit.count == 1), "{ended:?}");
         let ended = launcher.bash("head -c 1M /dev/zero >/tmp/large", limit);
         assert_eq!(ended.hits, []);
     });

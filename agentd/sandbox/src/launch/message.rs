@@ -78,7 +78,18 @@ pub(crate) enum Report {
         system_us: u64,
         /// Largest resident set in bytes.
         max_rss_bytes: u64,
+        /// Ends of reaped processes other than the leader that tell of a limit.
+        ends: LimitEnds,
     },
+}
+
+/// How many processes a signal of a limit ended, counted up to 255.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LimitEnds {
+    /// `SIGXCPU`.
+    pub(crate) cpu: u8,
+    /// `SIGXFSZ`.
+    pub(crate) file_size: u8,
 }
 
 /// Bytes of an encoded report.
@@ -95,11 +106,12 @@ impl Report {
                 user_us,
                 system_us,
                 max_rss_bytes,
-            } => (
-                2,
-                leftover.to_le_bytes(),
-                [user_us, system_us, max_rss_bytes],
-            ),
+                ends,
+            } => {
+                bytes[1..3].copy_from_slice(&[ends.cpu, ends.file_size]);
+                let longs = [user_us, system_us, max_rss_bytes];
+                (2, leftover.to_le_bytes(), longs)
+            }
         };
         bytes[0] = kind;
         bytes[4..8].copy_from_slice(&word);
@@ -127,6 +139,10 @@ impl Report {
                 user_us,
                 system_us,
                 max_rss_bytes,
+                ends: LimitEnds {
+                    cpu: bytes[1],
+                    file_size: bytes[2],
+                },
             }),
             3 => Some(Self::Terminal),
             _ => None,
@@ -148,6 +164,10 @@ mod tests {
                 user_us: 1,
                 system_us: u64::MAX,
                 max_rss_bytes: 1 << 40,
+                ends: LimitEnds {
+                    cpu: 3,
+                    file_size: 255,
+                },
             },
         ];
         for report in reports {

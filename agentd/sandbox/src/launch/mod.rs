@@ -26,7 +26,7 @@ pub(crate) use anchor::{Namespaces, Room};
 pub(crate) use failure::{ENCODED as RECORD, Failure, Notice, Record, Stage};
 pub(crate) use idmap::IdMaps;
 pub(crate) use leader::{STATE_FD, reserve_state_fd};
-pub(crate) use message::{Command, Report};
+pub(crate) use message::{Command, LimitEnds, Report};
 pub(crate) use prelude::beside as prelude_beside;
 pub(crate) use prepare::{PrepareError, Resources, Stdio, prepare};
 pub(crate) use spawn::{Child, spawn};

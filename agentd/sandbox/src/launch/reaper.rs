@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::{
-    message::{self, Command, Report},
+    message::{self, Command, LimitEnds, Report},
     prepare::PreparedJail,
     sweep,
 };
@@ -35,6 +35,7 @@ struct State<'jail> {
     user_us: u64,
     system_us: u64,
     max_rss_kib: u64,
+    ends: LimitEnds,
 }
 
 /// Runs until no process of the jail is left.
@@ -56,6 +57,7 @@ pub(super) fn run(jail: &PreparedJail, processes: (libc::pid_t, &OwnedFd)) -> ! 
         user_us: 0,
         system_us: 0,
         max_rss_kib: 0,
+        ends: LimitEnds::default(),
     };
     loop {
         drain(signals);
@@ -98,8 +100,24 @@ impl State<'_> {
             self.report(Report::LeaderExited {
                 status: reaped.status,
             });
-        } else if self.killing {
+            return;
+        }
+        if self.killing {
             self.leftover = self.leftover.saturating_add(1);
+        }
+        self.count_limit(reaped.status);
+    }
+
+    /// Whoever has a living parent is that one's to reap, and is not seen here.
+    fn count_limit(&mut self, status: libc::c_int) {
+        if !libc::WIFSIGNALED(status) {
+            return;
+        }
+        let ends = &mut self.ends;
+        match libc::WTERMSIG(status) {
+            libc::SIGXCPU => ends.cpu = ends.cpu.saturating_add(1),
+            libc::SIGXFSZ => ends.file_size = ends.file_size.saturating_add(1),
+            _ => {}
         }
     }
 
@@ -118,6 +136,7 @@ impl State<'_> {
             user_us: self.user_us,
             system_us: self.system_us,
             max_rss_bytes: self.max_rss_kib.saturating_mul(1024),
+            ends: self.ends,
         });
         exec::exit_now(0)
     }

@@ -22,10 +22,10 @@ pub(crate) struct Known<'a> {
 /// The hits, one per limit.
 pub(crate) fn name(end: &End, known: Known<'_>) -> Vec<LimitHit> {
     [
-        cpu(end, known),
+        cpu(end, known).or_else(|| cpu_of_another(end, known)),
         memory(known.counters),
         pids(known.counters),
-        file_size(end.status),
+        file_size(end.status).or_else(|| file_size_of_another(end, known)),
         disk(end, known),
     ]
     .into_iter()
@@ -83,6 +83,23 @@ fn cpu(end: &End, known: Known<'_>) -> Option<LimitHit> {
     hit(LimitKind::Cpu, 1, evidence)
 }
 
+/// A process other than the leader, which nobody of the command waited for.
+fn cpu_of_another(end: &End, known: Known<'_>) -> Option<LimitHit> {
+    let budget = known.limits.cpu_seconds?.saturating_mul(1_000_000);
+    let used = end.usage.user_us.saturating_add(end.usage.system_us);
+    // Anybody can send the signal; only who used as much can have been sent it by the kernel.
+    let count = if used >= budget { end.ends.cpu } else { 0 };
+    let evidence = "SIGXCPU, of a process that was not the leader".to_owned();
+    hit(LimitKind::Cpu, u64::from(count), evidence)
+}
+
+/// As [`cpu_of_another`].
+fn file_size_of_another(end: &End, known: Known<'_>) -> Option<LimitHit> {
+    known.limits.file_size_bytes?;
+    let evidence = "SIGXFSZ, of a process that was not the leader".to_owned();
+    hit(LimitKind::FileSize, u64::from(end.ends.file_size), evidence)
+}
+
 fn memory(counters: &Counters) -> Option<LimitHit> {
     let file = counters.oom_file;
     let evidence = if counters.memory_limit_reached > 0 {
@@ -121,6 +138,7 @@ fn disk(end: &End, known: Known<'_>) -> Option<LimitHit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::LimitEnds;
 
     const NO_LIMITS: Limits = Limits {
         timeout_ms: 1,
@@ -141,6 +159,7 @@ mod tests {
             status,
             leftover: 0,
             usage: Usage::default(),
+            ends: LimitEnds::default(),
             proven: true,
         }
     }
@@ -289,6 +308,40 @@ mod tests {
         ] {
             let hits = named(&with(status, user_us), limits, Counters::default());
             assert_eq!(hits.len(), usize::from(is_hit), "{status:?} {user_us}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_ended_another_process_is_named_where_there_is_one() {
+        let ends = LimitEnds {
+            cpu: 2,
+            file_size: 3,
+        };
+        let limited = Limits {
+            cpu_seconds: Some(1),
+            file_size_bytes: Some(1),
+            ..NO_LIMITS
+        };
+        let cpu = (LimitKind::Cpu, 2);
+        let file_size = (LimitKind::FileSize, 3);
+        for (limits, user_us, expected) in [
+            (limited, 1_000_000, &[cpu, file_size][..]),
+            // Somebody of the command sent the signal.
+            (limited, 999_999, &[file_size]),
+            (NO_LIMITS, 1_000_000, &[]),
+        ] {
+            let usage = Usage {
+                user_us,
+                ..Usage::default()
+            };
+            let end = End {
+                usage,
+                ends,
+                ..end(Cause::Leader, LeaderStatus::Exited(0))
+            };
+            let hits = named(&end, limits, Counters::default());
+            let hits: Vec<_> = hits.iter().map(|hit| (hit.0, hit.1)).collect();
+            assert_eq!(hits, expected);
         }
     }
 

@@ -185,6 +185,7 @@ impl Jail {
                     user_us,
                     system_us,
                     max_rss_bytes,
+                    ends,
                 }) => {
                     let usage = Usage {
                         user_us,
@@ -192,7 +193,11 @@ impl Jail {
                         max_rss_bytes,
                         ..Usage::default()
                     };
-                    inputs.push(Input::Empty { leftover, usage });
+                    inputs.push(Input::Empty {
+                        leftover,
+                        usage,
+                        ends,
+                    });
                 }
                 None => complain(format_args!("bug: an init said something unknown")),
             }

@@ -7,7 +7,10 @@
 //!     └──failure, init gone, or stuck in the kernel──▶ Ended
 //! ```
 
-use crate::monitor::{Cause, LeaderStatus, LimitKind, StopReason, Usage};
+use crate::{
+    launch::LimitEnds,
+    monitor::{Cause, LeaderStatus, LimitKind, StopReason, Usage},
+};
 
 /// Milliseconds of a monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +50,8 @@ pub(crate) enum Input {
         leftover: u32,
         /// Resource use.
         usage: Usage,
+        /// Ends that tell of a limit.
+        ends: LimitEnds,
     },
     /// Init itself is gone and reaped.
     InitGone,
@@ -98,6 +103,8 @@ pub(crate) struct End {
     pub(crate) leftover: u32,
     /// Resource use.
     pub(crate) usage: Usage,
+    /// Ends of processes other than the leader that tell of a limit.
+    pub(crate) ends: LimitEnds,
     /// The death of init proves that nothing is left.
     pub(crate) proven: bool,
 }
@@ -139,6 +146,7 @@ pub(crate) struct Lifecycle {
     status: LeaderStatus,
     leftover: u32,
     usage: Usage,
+    ends: LimitEnds,
     failed: bool,
     too_long: bool,
     /// A stop that came before the program was executed.
@@ -162,6 +170,7 @@ impl Lifecycle {
             status: LeaderStatus::Unknown,
             leftover: 0,
             usage: Usage::default(),
+            ends: LimitEnds::default(),
             failed: false,
             too_long: false,
             early_stop: None,
@@ -209,8 +218,12 @@ impl Lifecycle {
                 Vec::new()
             }
             Input::LeaderExited(status) => self.leader_exited(now, status),
-            Input::Empty { leftover, usage } => {
-                (self.leftover, self.usage) = (leftover, usage);
+            Input::Empty {
+                leftover,
+                usage,
+                ends,
+            } => {
+                (self.leftover, self.usage, self.ends) = (leftover, usage, ends);
                 Vec::new()
             }
             Input::InitGone => vec![self.end()],
@@ -375,6 +388,7 @@ impl Lifecycle {
             status: self.status,
             leftover: self.leftover,
             usage: self.usage,
+            ends: self.ends,
             // On the namespaced tiers only the death of init leads here.
             proven: self.namespaced,
         })

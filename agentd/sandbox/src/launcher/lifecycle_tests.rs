@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::lifecycle::{Action, Input, Lifecycle, Millis};
 use crate::{
+    launch::LimitEnds,
     monitor::{Cause, LeaderStatus, StopReason, Usage},
     policy::Tier,
 };
@@ -39,7 +40,14 @@ fn a_command_without_leftovers_ends_when_its_init_does() {
         ..Usage::default()
     };
     assert_eq!(
-        life.step(Millis(5), Input::Empty { leftover: 0, usage }),
+        life.step(
+            Millis(5),
+            Input::Empty {
+                leftover: 0,
+                usage,
+                ends: LimitEnds::default()
+            }
+        ),
         []
     );
     let end = life.step(Millis(6), Input::InitGone);
@@ -170,7 +178,8 @@ fn input() -> impl Strategy<Value = Input> {
         (-1..3).prop_map(|code| Input::LeaderExited(LeaderStatus::Exited(code))),
         (0..3_u32).prop_map(|leftover| Input::Empty {
             leftover,
-            usage: Usage::default()
+            usage: Usage::default(),
+            ends: LimitEnds::default()
         }),
         Just(Input::InitGone),
         Just(Input::Finish),
