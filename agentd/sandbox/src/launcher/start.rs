@@ -81,7 +81,7 @@ impl Workshop {
                     watch: Watch::new(now, &policy, group.as_ref()),
                     life: Lifecycle::new(now, times, policy.tier),
                     report: report(&policy, &plan, self.surroundings.host.landlock_abi),
-                    limits: policy.limits.in_force(&policy.cgroup),
+                    limits: policy.limits.in_force(&policy.cgroup, policy.identity),
                     cwd: policy.cwd,
                     fallback,
                     notes,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CgroupFacts, Lifetime, LimitRequest, Refusal};
+use super::{CgroupFacts, Identity, Lifetime, LimitRequest, Refusal};
 use crate::profile::LimitRules;
 
 /// Limits in force: what the profile sets, lowered by the request.
@@ -39,10 +39,13 @@ pub const NO_TIMEOUT: u64 = u64::MAX;
 /// The most wall clock that a command can ask for that lives as long as its session: a day.
 const LONGEST_IN_SESSION: u64 = 24 * 60 * 60 * 1000;
 impl Limits {
-    /// The limits that are enforced with these control groups.
+    /// The limits that are enforced with these control groups on commands of this user: the kernel exempts
+    /// uid 0 from the limit of a user's processes.
     #[must_use]
-    pub fn in_force(self, cgroup: &CgroupFacts) -> Self {
+    pub fn in_force(self, cgroup: &CgroupFacts, identity: Identity) -> Self {
+        let exempt = identity == Identity::RootWithoutCapabilities;
         Self {
+            pids: self.pids.filter(|_| cgroup.pids || !exempt),
             memory_bytes: self.memory_bytes.filter(|_| cgroup.memory),
             ..self
         }

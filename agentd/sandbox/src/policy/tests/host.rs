@@ -117,8 +117,13 @@ fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
             assert!(absent.guarantee.contains(text), "{absent:?}");
             assert_eq!(absent.reason, "delegate it");
         }
-        let in_force = policy.limits.in_force(&policy.cgroup).memory_bytes;
-        assert_eq!(in_force.is_some(), memory, "{kind}");
+        let in_force = policy.limits.in_force(&policy.cgroup, policy.identity);
+        assert_eq!(in_force.memory_bytes.is_some(), memory, "{kind}");
+        // Those of a user other than root are limited, if only together.
+        assert!(in_force.pids.is_some(), "{kind}");
+        let root = Identity::RootWithoutCapabilities;
+        let in_force = policy.limits.in_force(&policy.cgroup, root);
+        assert_eq!(in_force.pids.is_some(), pids, "{kind}");
     }
 }
 
