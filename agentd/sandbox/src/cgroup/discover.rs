@@ -87,6 +87,7 @@ fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Resul
                         kind: CgroupKind::V2,
                         memory: true,
                         pids: true,
+                        cpu: true,
                         remedy: String::new(),
                     },
                     placing: found.placing,
@@ -139,6 +140,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         },
         memory: is_there(Role::Memory),
         pids: is_there(Role::Pids),
+        cpu: is_there(Role::Unified) || is_there(Role::Cpu),
         remedy: match reasons.as_slice() {
             [] => "the kernel or the boot parameters leave out a controller".to_owned(),
             some => format!("{}: {REMEDY}", some.join("; ")),
@@ -155,7 +157,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
     }
     Ok(Cgroups {
         facts: CgroupFacts {
-            remedy: if facts.memory && facts.pids {
+            remedy: if facts.memory && facts.pids && facts.cpu {
                 String::new()
             } else {
                 facts.remedy.clone()

@@ -167,15 +167,22 @@ impl Cgroups {
             kind,
             memory,
             pids,
+            cpu,
             remedy,
         } = &self.facts;
         let missing = match (memory, pids) {
-            (true, true) => {
+            (true, true) if *cpu => {
                 "memory, processes and CPU time of a command's tree are limited and counted"
             }
+            (true, true) => "memory and processes are limited",
             (true, false) => "memory is limited, processes only per user",
             (false, true) => "processes are limited, memory is not",
             (false, false) => "memory is not limited, processes only per user",
+        };
+        let per_process = if *cpu {
+            ""
+        } else {
+            "; CPU time is limited for each process, not for the tree"
         };
         let remedy = match remedy.as_str() {
             "" => String::new(),
@@ -183,8 +190,8 @@ impl Cgroups {
         };
         Capability {
             name: "cgroup",
-            available: *memory && *pids,
-            detail: format!("{kind}: {missing}{remedy}"),
+            available: *memory && *pids && *cpu,
+            detail: format!("{kind}: {missing}{per_process}{remedy}"),
         }
     }
 

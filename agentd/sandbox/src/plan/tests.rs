@@ -207,6 +207,7 @@ fn where_a_group_counts_processes_the_users_count_never_comes_first() {
                 kind: CgroupKind::V2,
                 memory: true,
                 pids: true,
+                cpu: true,
                 remedy: String::new(),
             },
             ..policy(tier)

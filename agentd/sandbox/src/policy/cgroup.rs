@@ -46,6 +46,8 @@ pub struct CgroupFacts {
     pub memory: bool,
     /// They limit and count processes and threads.
     pub pids: bool,
+    /// They count CPU time of the tree, which then is limited.
+    pub cpu: bool,
     /// What is missing, and the remedy; empty when nothing is.
     pub remedy: String,
 }
@@ -58,6 +60,7 @@ impl CgroupFacts {
             kind: CgroupKind::None,
             memory: false,
             pids: false,
+            cpu: false,
             remedy: remedy.to_owned(),
         }
     }

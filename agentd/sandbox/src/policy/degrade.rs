@@ -1,6 +1,6 @@
 //! Which guarantees are absent although the profile would use them, and what that means in practice.
 
-use super::{CgroupKind, Degradation, Exposure, HostFacts, Identity, Layer, NetMode, Policy, Tier};
+use super::{Degradation, Exposure, HostFacts, Identity, Layer, NetMode, Policy, Tier};
 
 /// Most carve-outs named in one text.
 const MOST_NAMES: usize = 16;
@@ -41,7 +41,7 @@ fn limits(policy: &Policy, facts: &HostFacts) -> Vec<Degradation> {
             "the memory limit of {bytes} bytes is not enforced"
         )));
     }
-    if policy.limits.cpu_seconds.is_some() && cgroup.kind == CgroupKind::None {
+    if policy.limits.cpu_seconds.is_some() && !cgroup.cpu {
         degraded.push(missing(
             "the CPU limit holds for each process, not for the tree".to_owned(),
         ));

@@ -72,22 +72,36 @@ fn a_required_layer_that_is_not_there_is_a_refusal() {
 fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
     use CgroupKind::{Hybrid, V1, V2};
     let profile = profile_with("[limits]\ncpu = \"5s\"");
-    for (kind, memory, pids, tier, texts) in [
-        (V2, true, true, Tier::Nested, &[][..]),
-        (Hybrid, true, false, Tier::HostRoot, &["of 512 processes"]),
-        (V1, false, true, Tier::HostRoot, &["the memory limit of"]),
-        (V1, true, false, Tier::Rootless, &[]),
+    for (kind, [memory, pids, cpu], tier, texts) in [
+        (V2, [true; 3], Tier::Nested, &[][..]),
+        (
+            Hybrid,
+            [true, false, true],
+            Tier::HostRoot,
+            &["of 512 processes"],
+        ),
+        (
+            V1,
+            [false, true, true],
+            Tier::HostRoot,
+            &["the memory limit of"],
+        ),
+        (V1, [true, false, true], Tier::Rootless, &[]),
+        (
+            V1,
+            [true, true, false],
+            Tier::HostRoot,
+            &["the CPU limit holds for each"],
+        ),
         (
             CgroupKind::None,
-            false,
-            false,
+            [false; 3],
             Tier::Rootless,
             &["the memory limit of", "the CPU limit holds for each"],
         ),
         (
             CgroupKind::None,
-            false,
-            false,
+            [false; 3],
             Tier::HostRoot,
             &[
                 "the memory limit of",
@@ -100,6 +114,7 @@ fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
             kind,
             memory,
             pids,
+            cpu,
             remedy: "delegate it".to_owned(),
         };
         let facts = HostFacts {

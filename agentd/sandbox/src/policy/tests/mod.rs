@@ -31,6 +31,7 @@ pub(crate) fn facts(tier: Tier) -> HostFacts {
                 kind: CgroupKind::V2,
                 memory: true,
                 pids: true,
+                cpu: true,
                 remedy: String::new(),
             },
             Tier::Rootless | Tier::Nested => CgroupFacts::none("run agentd with `Delegate=yes`"),
