@@ -232,6 +232,10 @@ impl Jail {
     /// The private directory only came up with the jail. Where it cannot be looked at (without
     /// privilege) its own size bounds it.
     fn watch_private_tmp(&mut self) {
+        // ORDER: a pid that was reaped can be anybody's.
+        if self.gone {
+            return;
+        }
         if self.report.tier > Tier::Nested && self.limits.disk_bytes.is_some() {
             let root = format!("/proc/{}/root", self.child.pid);
             if let Ok(directory) = std::fs::File::open(Path::new(&root).join("tmp")) {
