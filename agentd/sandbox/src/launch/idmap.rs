@@ -44,10 +44,11 @@ impl IdMaps {
 
 /// A process is needed for as long as it takes to open its namespace.
 fn make(map: IdMap) -> Result<OwnedFd, Errno> {
+    let launcher = nix::unistd::getpid();
     match fork::clone_process(libc::CLONE_NEWUSER, None)? {
         Forked::Child(_) => {
             // It must neither outlive the launcher nor hold any of its descriptors.
-            if caps::set_parent_death_signal().is_err() || files::close_all_but(&[]).is_err() {
+            if caps::die_with(launcher).is_err() || files::close_all_but(&[]).is_err() {
                 exec::exit_now(1);
             }
             loop {

@@ -46,11 +46,7 @@ fn confine_and_execute(
     nix::unistd::setsid().map_err(Failure::at(Stage::Session))?;
     // The command dies with its init, which matters where there is no pid namespace.
     let attributes = Failure::at(Stage::Attributes);
-    caps::set_parent_death_signal().map_err(&attributes)?;
-    // ORDER: an init that died before that call takes nobody along.
-    if nix::unistd::getppid() != init {
-        return Err(attributes(Errno::EPIPE));
-    }
+    caps::die_with(init).map_err(&attributes)?;
     nix::sys::stat::umask(Mode::from_bits_truncate(jail.umask));
     let stdio = Failure::at(Stage::Stdio);
     set_stdio(jail, slave)?;

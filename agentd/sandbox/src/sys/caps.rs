@@ -107,6 +107,18 @@ pub(crate) fn set_parent_death_signal() -> Result<(), Errno> {
     prctl(libc::PR_SET_PDEATHSIG, signal, 0).map(drop)
 }
 
+/// This process dies when `parent` does. `EPIPE` when that is not its parent any more: then it died before the
+/// kernel was told, and would be waited for in vain.
+pub(crate) fn die_with(parent: nix::unistd::Pid) -> Result<(), Errno> {
+    set_parent_death_signal()?;
+    // ORDER: after the call, which says nothing about a parent that is gone already.
+    if nix::unistd::getppid() == parent {
+        Ok(())
+    } else {
+        Err(Errno::EPIPE)
+    }
+}
+
 /// Names this process in `ps` and for `pkill`.
 pub(crate) fn set_name(name: &CStr) -> Result<(), Errno> {
     // SAFETY: `name` is NUL-terminated; the kernel copies at most 16 bytes of it.
@@ -117,4 +129,23 @@ pub(crate) fn set_name(name: &CStr) -> Result<(), Errno> {
 /// Orphans among the descendants become children of this process.
 pub(crate) fn set_subreaper() -> Result<(), Errno> {
     prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::{Pid, getpid, getppid};
+
+    use super::*;
+
+    #[test]
+    fn a_parent_that_is_gone_already_is_noticed() {
+        // As after its death: somebody else is the parent.
+        let other = die_with(getpid());
+        let own = die_with(getppid());
+        let never = die_with(Pid::from_raw(4_194_305));
+        // This process is not to die with its parent's thread.
+        prctl(libc::PR_SET_PDEATHSIG, 0, 0).unwrap();
+        assert_eq!((other, never), (Err(Errno::EPIPE), Err(Errno::EPIPE)));
+        assert_eq!(own, Ok(()));
+    }
 }
