@@ -1,7 +1,12 @@
 //! Taking whole subtrees of control groups away, with everything that still runs in them: what launchers
 //! that were killed left behind, and what this one leaves at its end.
 
-use std::{fs, io, path::Path, path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::knob;
 use crate::sys::wait;
@@ -9,6 +14,8 @@ use crate::sys::wait;
 /// Rounds of killing and removing, and the pause between two: 2 s together.
 const ROUNDS: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+/// Processes that are held by a descriptor at the same time.
+const HELD_AT_ONCE: usize = 32;
 
 /// Kills every process below the roots and removes them. Waits for up to two seconds. Processes that
 /// are stuck in the kernel keep their groups; these are found by the next launcher.
@@ -39,24 +46,40 @@ fn kill_all(roots: &[PathBuf]) {
     }
 }
 
-/// Kills the processes of a group and of those below it one by one. Where they can be frozen they are,
-/// so that none forks meanwhile and no pid is given to another process.
+/// Kills the processes of a group and of those below it one by one. Where they can be frozen the kernel begins
+/// to, so that few fork meanwhile; the killing is repeated until nobody is left.
 pub(super) fn kill_each(group: &Path) {
     for below in children(group).unwrap_or_default() {
         kill_each(&below);
     }
     let state = |value: &str| knob::write(group, "freezer.state", value);
-    // No freezer here: the killing is repeated until nobody is left.
-    let frozen = state("FROZEN").is_ok();
-    let own = i32::try_from(std::process::id()).unwrap_or(0);
-    for pid in knob::processes(group).unwrap_or_default() {
-        if pid > 1 && pid != own {
-            // ESRCH only says that it has ended by itself.
-            wait::signal_pid(pid, libc::SIGKILL).unwrap_or_default();
-        }
-    }
-    if frozen && let Err(error) = state("THAWED") {
+    let freezing = state("FROZEN").is_ok();
+    kill_members(|| knob::processes(group).unwrap_or_default());
+    if freezing && let Err(error) = state("THAWED") {
         crate::launcher::complain(format_args!("thawing {}: {error}", group.display()));
+    }
+}
+
+/// Kills whoever is a member. By the time that a pid is used it may be another process's: each is held by a
+/// descriptor first, and killed only if the pid is a member's still.
+fn kill_members(members: impl Fn() -> Vec<i32>) {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let all = members();
+    for some in all.chunks(HELD_AT_ONCE) {
+        let held: Vec<(i32, OwnedFd)> = some
+            .iter()
+            .filter(|pid| **pid > 1 && **pid != own)
+            // One that has ended, or no room for a descriptor: then the next round.
+            .filter_map(|pid| Some((*pid, wait::open_pidfd(*pid).ok()?)))
+            .collect();
+        // ORDER: after they are held, or it would say nothing about the process that is.
+        let still = members();
+        for (pid, process) in held {
+            if still.contains(&pid) {
+                // ESRCH only says that it has ended by itself.
+                wait::signal_pidfd(process.as_fd(), libc::SIGKILL).unwrap_or_default();
+            }
+        }
     }
 }
 
@@ -138,6 +161,8 @@ fn is_stale(name: &str, namespace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, process::Command};
+
     use super::*;
 
     #[test]
@@ -156,6 +181,38 @@ mod tests {
             (format!("other-{nobody}-{namespace}"), false),
         ] {
             assert_eq!(is_stale(&name, &namespace), stale, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_who_is_a_member_still_is_killed() {
+        for (still, killed) in [(true, true), (false, false)] {
+            #[expect(clippy::disallowed_methods, reason = "a test")]
+            let mut command = Command::new("sleep");
+            let mut process = command.arg("300").spawn().unwrap();
+            let pid = i32::try_from(process.id()).unwrap();
+            let reads = Cell::new(0);
+            kill_members(|| {
+                reads.set(reads.get() + 1);
+                // Nobody, this process and init are never killed.
+                let all = vec![
+                    4_194_305,
+                    i32::try_from(std::process::id()).unwrap(),
+                    1,
+                    pid,
+                ];
+                if still || reads.get() == 1 {
+                    all
+                } else {
+                    vec![1]
+                }
+            });
+            // What lives is ended by a signal that has another name.
+            wait::signal_pid(pid, libc::SIGTERM).unwrap_or_default();
+            let status = process.wait().unwrap();
+            let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+            let expected = if killed { libc::SIGKILL } else { libc::SIGTERM };
+            assert_eq!(signal, Some(expected), "still a member: {still}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     mem,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
 use nix::errno::Errno;
@@ -32,6 +32,15 @@ pub(crate) fn reap(pid: libc::pid_t) -> Result<Option<Reaped>, Errno> {
     let pid = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
     let pid = Errno::result(pid)?;
     Ok((pid != 0).then_some(Reaped { pid, status, usage }))
+}
+
+/// A descriptor that names the process which has this pid now, close-on-exec.
+pub(crate) fn open_pidfd(pid: libc::pid_t) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes integers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0_u32) };
+    let fd = super::int_result(fd)?;
+    // SAFETY: the kernel just installed `fd` for us and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Sends a signal to the process a pidfd names.
