@@ -19,8 +19,8 @@ use nix::{
 };
 
 use crate::{
-    plan::{Kind, Survey},
-    policy::{Identity, Policy},
+    plan::{Kind, Survey, counted_user},
+    policy::Policy,
     sys::files::{self, Resolve},
 };
 
@@ -31,12 +31,8 @@ pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Result<Survey, Errno
     let kinds: BTreeMap<PathBuf, Kind> = rules
         .map(|rule| Ok((rule.path.clone(), kind(&rule.path)?)))
         .collect::<Result<_, Errno>>()?;
-    let tasks_of_user = match policy.identity {
-        Identity::Caller { uid, .. } => tasks_of(uid),
-        Identity::RootWithoutCapabilities => tasks_of(0),
-        Identity::Ephemeral { uid, .. } if policy.session.is_some() => tasks_of(uid),
-        Identity::Ephemeral { .. } => 0,
-    };
+    // Reading all of `/proc` is slow where there are many processes: only where it is used.
+    let tasks_of_user = counted_user(policy).map_or(0, tasks_of);
     Ok(Survey {
         kinds,
         landlock_abi,

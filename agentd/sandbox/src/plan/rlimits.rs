@@ -20,6 +20,24 @@ const CPU_GRACE: u64 = 2;
 /// By how much the limit of the user's processes is above the group's.
 const BEHIND_THE_GROUP: u64 = 16;
 
+/// The user whose tasks have to be counted for the limit of processes; `None` where the count is not used.
+pub(crate) fn counted_user(policy: &Policy) -> Option<u32> {
+    if policy.limits.pids.is_none() || policy.cgroup.pids || counts_from_zero(policy) {
+        return None;
+    }
+    Some(match policy.identity {
+        Identity::Caller { uid, .. } | Identity::Ephemeral { uid, .. } => uid,
+        // The kernel exempts root, but not the root of a container's user namespace.
+        Identity::RootWithoutCapabilities => 0,
+    })
+}
+
+/// The kernel's count of the user's tasks holds this command's alone.
+fn counts_from_zero(policy: &Policy) -> bool {
+    let own_user = matches!(policy.identity, Identity::Ephemeral { .. });
+    policy.tier == Tier::Rootless || (own_user && policy.session.is_none())
+}
+
 pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
     use nix::sys::resource::Resource;
 
@@ -52,9 +70,7 @@ pub(super) fn compile(policy: &Policy, tasks_of_user: u64) -> Vec<Rlimit> {
         // The kernel counts all tasks of the user. Only a throw-away uid and a user namespace start
         // from zero; elsewhere (also where commands of a session share a throw-away uid) the limit is
         // what the user has now plus what the command may have.
-        let own_user = matches!(policy.identity, Identity::Ephemeral { .. });
-        let own_count = policy.tier == Tier::Rootless || (own_user && policy.session.is_none());
-        let base = match (own_count, policy.cgroup.pids) {
+        let base = match (counts_from_zero(policy), policy.cgroup.pids) {
             (true, false) => Some(0),
             // The group's counter comes first, since it says whose limit was hit; this is a second net.
             (true, true) => Some(BEHIND_THE_GROUP),

@@ -227,6 +227,42 @@ fn where_a_group_counts_processes_the_users_count_never_comes_first() {
 }
 
 #[test]
+fn tasks_are_counted_only_where_the_count_is_used() {
+    let ephemeral = Identity::Ephemeral {
+        uid: 70_001,
+        owner_uid: 1000,
+        owner_gid: 1000,
+    };
+    let caller = Identity::Caller {
+        uid: 1000,
+        gid: 1000,
+    };
+    let root = Identity::RootWithoutCapabilities;
+    for (tier, identity, expected) in [
+        (Tier::HostRoot, caller, Some(1000)),
+        (Tier::Nested, caller, Some(1000)),
+        (Tier::HostRoot, root, Some(0)),
+        // A user, or a user namespace, of its own.
+        (Tier::HostRoot, ephemeral, None),
+        (Tier::Rootless, caller, None),
+    ] {
+        let mut policy = Policy {
+            identity,
+            cgroup: CgroupFacts::none(""),
+            ..policy(tier)
+        };
+        policy.limits.pids = Some(64);
+        assert_eq!(counted_user(&policy), expected, "{tier} {identity:?}");
+        policy.limits.pids = None;
+        assert_eq!(counted_user(&policy), None, "no limit: {tier}");
+        policy.limits.pids = Some(64);
+        // A group counts the command's alone.
+        policy.cgroup.pids = true;
+        assert_eq!(counted_user(&policy), None, "with a group: {tier}");
+    }
+}
+
+#[test]
 fn a_session_brings_its_own_tmp_and_its_output_read_only() {
     let mut policy = policy(Tier::Rootless);
     policy.session = Some(crate::policy::SessionDirs {
