@@ -1,7 +1,10 @@
 //! The inits that were given up (nested tier only): they go on sweeping on their own, since their
 //! conversation is closed, and are reaped whenever they end.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    rc::Rc,
+};
 
 use crate::{
     launch::Child,
@@ -10,7 +13,7 @@ use crate::{
 
 /// Inits that are still to be reaped.
 #[derive(Debug, Default)]
-pub(crate) struct GivenUp(Vec<(libc::pid_t, OwnedFd)>);
+pub(crate) struct GivenUp(Vec<(libc::pid_t, Rc<OwnedFd>)>);
 
 impl GivenUp {
     /// Takes over the init of an execution that is over for everybody else. Its conversation ends here,
@@ -47,7 +50,7 @@ mod tests {
         let null = || File::open("/dev/null").unwrap().into();
         Child {
             pid: i32::try_from(started.id()).unwrap(),
-            pidfd: null(),
+            pidfd: Rc::new(null()),
             control: null(),
             errors: null(),
         }

@@ -107,7 +107,7 @@ impl Server {
                 if !jail.gone {
                     self.given_up.add(jail.child);
                 }
-                self.workshop.clean(jail.leavings)
+                self.workshop.clean(exec, jail.leavings)
             }
             None => Vec::new(),
         }
