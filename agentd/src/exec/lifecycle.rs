@@ -93,16 +93,19 @@ enum Phase {
     Done,
 }
 
+/// The launcher was asked to end it.
+#[derive(Debug, Clone, Copy)]
+struct Stopping {
+    /// When it kills; `None`: after the execution's own grace, which the launcher knows.
+    kill_at: Option<Instant>,
+}
+
 /// The machine.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "facts that are independent of each other"
-)]
 pub(super) struct Lifecycle {
     phase: Phase,
     settings: Settings,
-    stopping: bool,
+    stopping: Option<Stopping>,
     open_streams: u8,
     written: u64,
     last_output: Instant,
@@ -119,7 +122,7 @@ impl Lifecycle {
         Self {
             phase: Phase::Running,
             settings,
-            stopping: false,
+            stopping: None,
             open_streams: settings.streams,
             written: 0,
             last_output: now,
@@ -136,7 +139,7 @@ impl Lifecycle {
             Input::EndOfFile => self.on_end_of_file(),
             Input::LeaderExited => self.on_leader_exited(now),
             Input::Ended => self.on_ended(now),
-            Input::Stop(stop) => self.on_stop(stop),
+            Input::Stop(stop) => self.on_stop(now, stop),
             Input::Readers(count) => {
                 self.alone_since = match (count, self.alone_since) {
                     (0, None) => Some(now),
@@ -153,7 +156,7 @@ impl Lifecycle {
     /// When to come back with [`Input::Tick`]; `None`: only when something happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Running if self.stopping => None,
+            Phase::Running if self.stopping.is_some() => None,
             Phase::Running => [self.idle_deadline(), self.alone_deadline()]
                 .into_iter()
                 .flatten()
@@ -191,10 +194,11 @@ impl Lifecycle {
             .output_limit
             .is_some_and(|limit| self.written > limit);
         if over && matches!(self.phase, Phase::Running | Phase::Draining { .. }) {
-            return self.stop_once(Stop {
+            let stop = Stop {
                 reason: StopReason::OutputLimit,
                 grace_ms: Some(0),
-            });
+            };
+            return self.stop(now, stop);
         }
         if let Phase::Flushing {
             until,
@@ -255,9 +259,9 @@ impl Lifecycle {
         Effect::None
     }
 
-    fn on_stop(&mut self, stop: Stop) -> Effect {
+    fn on_stop(&mut self, now: Instant, stop: Stop) -> Effect {
         match self.phase {
-            Phase::Running => self.stop_once(stop),
+            Phase::Running => self.stop(now, stop),
             // The leader is gone: what is left dies at once, and the result stays the leader's.
             Phase::Draining { .. } => self.finish(),
             Phase::Killing | Phase::Flushing { .. } | Phase::Done => Effect::None,
@@ -272,18 +276,20 @@ impl Lifecycle {
                 self.finish()
             }
             Phase::Flushing { until, .. } if quiet || now >= until => self.complete(),
-            Phase::Running if !self.stopping => {
+            Phase::Running if self.stopping.is_none() => {
                 let passed = |deadline: Option<Instant>| deadline.is_some_and(|at| now >= at);
                 if passed(self.idle_deadline()) {
-                    self.stop_once(Stop {
+                    let stop = Stop {
                         reason: StopReason::IdleTimeout,
                         grace_ms: None,
-                    })
+                    };
+                    self.stop(now, stop)
                 } else if passed(self.alone_deadline()) {
-                    self.stop_once(Stop {
+                    let stop = Stop {
                         reason: StopReason::Disconnected,
                         grace_ms: None,
-                    })
+                    };
+                    self.stop(now, stop)
                 } else {
                     Effect::None
                 }
@@ -296,11 +302,21 @@ impl Lifecycle {
         }
     }
 
-    fn stop_once(&mut self, stop: Stop) -> Effect {
-        if self.stopping {
+    /// Ends it, or brings its end nearer. The launcher keeps the first reason and the earliest end; what
+    /// cannot change either is not said again.
+    fn stop(&mut self, now: Instant, stop: Stop) -> Effect {
+        let grace = stop.grace_ms.map(Duration::from_millis);
+        let kill_at = grace.map(|grace| after(now, grace));
+        let is_news = match (self.stopping, kill_at) {
+            (None, _) | (Some(Stopping { kill_at: None }), Some(_)) => true,
+            (Some(Stopping { kill_at: Some(now) }), Some(asked)) => asked < now,
+            // The execution's own grace, counted from later.
+            (Some(_), None) => false,
+        };
+        if !is_news {
             return Effect::None;
         }
-        self.stopping = true;
+        self.stopping = Some(Stopping { kill_at });
         Effect::Stop(stop)
     }
 

@@ -39,9 +39,14 @@ impl Execs {
         Ok(reader)
     }
 
+    /// An execution of the caller; naming it renews the lease of its session.
     pub(super) fn find(&self, caller: Caller, id: &str) -> Result<Arc<Exec>, Problem> {
         let registry = self.0.executor.registry();
-        registry.get(caller, id).ok_or_else(|| {
+        let found = registry.get(caller, id);
+        if let Some(exec) = &found {
+            self.0.sessions.used(exec);
+        }
+        found.ok_or_else(|| {
             let text = crate::text::neutralise(id);
             let boot_id = registry.boot_id();
             match ExecId::parse(id) {

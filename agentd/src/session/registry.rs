@@ -14,7 +14,7 @@ use agentd_sandbox::{
 use thiserror::Error;
 
 use super::{NotOpened, Phase, Session, SessionId, SessionSpec, base::Base, life};
-use crate::launcher_link::Link;
+use crate::{exec::Exec, launcher_link::Link};
 
 /// Ended sessions whose ids are remembered, so that a client is told why its session is gone.
 const REMEMBERED: usize = 1024;
@@ -198,6 +198,18 @@ impl Registry {
             // Nobody was told of it yet.
             Phase::Opening | Phase::NotOpened(_) => Err(Unknown::Never),
             Phase::Closing | Phase::Closed { .. } => Err(Unknown::Ended),
+        }
+    }
+
+    /// Somebody asked for something of a command: that renews the lease of its session.
+    pub fn used(&self, exec: &Exec) {
+        let session = exec.session_id().map(|id| self.get(exec.owner(), id));
+        if let Some(Ok(session)) = session
+            && session.phase() == Phase::Open
+            // Its id may name another session by now.
+            && session.find(exec.id().as_str()).is_some_and(|known| known.exec.key() == exec.key())
+        {
+            session.touch();
         }
     }
 

@@ -13,4 +13,5 @@ mod returns;
 mod room;
 mod setup;
 mod streams;
+mod tripwires;
 mod zombies;

@@ -38,6 +38,7 @@ pub struct Launcher {
     channel: Option<Channel<Request, Event>>,
     process: Child,
     next: u64,
+    killed: bool,
 }
 
 impl Launcher {
@@ -59,6 +60,7 @@ impl Launcher {
             channel: Some(channel),
             process,
             next: 0,
+            killed: false,
         };
         let (event, _) = launcher.event();
         let Event::Ready { tier, profiles, .. } = event else {
@@ -73,6 +75,13 @@ impl Launcher {
 
     pub fn pid(&self) -> i32 {
         i32::try_from(self.process.id()).expect("a pid")
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("a KILL");
+        self.process.wait().expect("its end");
+        self.killed = true;
     }
 
     fn channel(&self) -> &Channel<Request, Event> {
@@ -215,7 +224,7 @@ impl Drop for Launcher {
         // The end of the conversation is the end of the launcher and of everything that it runs.
         self.channel = None;
         let ended = self.process.wait();
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && !self.killed {
             assert!(ended.expect("it ends").success());
         }
     }

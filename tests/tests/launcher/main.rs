@@ -2,6 +2,7 @@
 
 mod directories;
 mod drive;
+mod janitor;
 mod reader;
 mod requests;
 mod signals;

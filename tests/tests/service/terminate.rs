@@ -1,6 +1,6 @@
 //! Terminate: what it found and what it did, each with its own answer.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentd_proto::v1::{self, ExitReason, TerminateOutcome};
 use agentd_tests::harness::{Mode, in_every_mode, script, wait_until, wire};
@@ -119,6 +119,59 @@ fn the_grace_of_the_call_counts_and_many_callers_hear_of_one_end() {
                 .into_inner();
             let end = end_of(answer.exec.expect("an execution"));
             assert_eq!(end.signal, Some(9), "{end:?}");
+        });
+    });
+}
+
+#[test]
+fn another_terminate_brings_the_kill_nearer_and_never_puts_it_off() {
+    in_every_mode(|mode| {
+        let site = &Site::new(mode);
+        site.call(|api| async move {
+            let own = Duration::from_secs(9);
+            for (n, graces) in [
+                [None, Some(Duration::ZERO)],
+                [Some(own), Some(Duration::from_millis(300))],
+                [Some(Duration::from_millis(300)), Some(own)],
+                [Some(Duration::from_millis(300)), None],
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let id = format!("deaf{n}");
+                let deaf = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+                let mut spec = script(&site.world, &id, deaf);
+                spec.limits.insert(v1::LimitRequest::default()).kill_grace = wire(own);
+                api.start(spec).await.expect("it starts");
+                let (mut reader, mut told) = (
+                    crate::site::attach(&api, &id).await,
+                    agentd_tests::harness::Transcript::default(),
+                );
+                crate::site::read_until(&mut reader, &mut told, |told| told.stdout.offset > 0)
+                    .await;
+                let start = Instant::now();
+                let mut calls = Vec::new();
+                for grace in graces {
+                    let mut execs = api.execs();
+                    let request = v1::TerminateRequest {
+                        exec_id: id.clone(),
+                        grace: grace.and_then(wire),
+                    };
+                    calls.push(tokio::spawn(async move { execs.terminate(request).await }));
+                    // The second comes while the first is in force, and long before its end.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                for call in calls {
+                    let answer = call.await.expect("a call").expect("an answer").into_inner();
+                    let end = end_of(answer.exec.expect("an execution"));
+                    assert_eq!(
+                        (end.reason(), end.signal),
+                        (ExitReason::Cancelled, Some(9)),
+                        "{graces:?}"
+                    );
+                }
+                assert!(start.elapsed() < own - Duration::from_secs(2), "{graces:?}");
+            }
         });
     });
 }

@@ -1,6 +1,9 @@
 //! The fork.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    rc::Rc,
+};
 
 use nix::{fcntl::OFlag, unistd::pipe2};
 
@@ -21,7 +24,7 @@ pub(crate) struct Child {
     /// Pid of init, for reaping only.
     pub(crate) pid: libc::pid_t,
     /// Names init without reuse.
-    pub(crate) pidfd: OwnedFd,
+    pub(crate) pidfd: Rc<OwnedFd>,
     /// Conversation with init.
     pub(crate) control: OwnedFd,
     /// Carries a failure; its end without one means that the command was executed. Non-blocking.
@@ -43,7 +46,7 @@ pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Failure> {
     // Dropping the rest of `jail` closes the launcher's copies of the command's descriptors.
     Ok(Child {
         pid,
-        pidfd,
+        pidfd: Rc::new(pidfd),
         control: jail.launcher_end,
         errors,
     })

@@ -2,7 +2,10 @@
 //! conversation is closed; elsewhere they are stuck in the kernel during their set-up, with a KILL on the
 //! way. They are reaped whenever they end.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    rc::Rc,
+};
 
 use crate::{
     launch::Child,
@@ -16,7 +19,7 @@ pub(crate) struct GivenUp(Vec<Init>);
 #[derive(Debug)]
 struct Init {
     pid: libc::pid_t,
-    pidfd: OwnedFd,
+    pidfd: Rc<OwnedFd>,
     /// Throw-away uid that it or its commands may still have.
     uid: Option<u32>,
 }
@@ -59,7 +62,7 @@ mod tests {
         let null = || File::open("/dev/null").unwrap().into();
         Child {
             pid: i32::try_from(started.id()).unwrap(),
-            pidfd: null(),
+            pidfd: Rc::new(null()),
             control: null(),
             errors: null(),
         }

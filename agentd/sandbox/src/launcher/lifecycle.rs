@@ -287,7 +287,10 @@ impl Lifecycle {
     fn stop(&mut self, now: Millis, stop: (StopReason, Option<u64>)) -> Vec<Action> {
         match self.phase {
             Phase::SettingUp { .. } => {
-                self.early_stop.get_or_insert(stop);
+                // What came first is the cause; the shorter grace counts.
+                let first = self.early_stop.unwrap_or(stop);
+                let grace_ms = [first.1, stop.1].into_iter().flatten().min();
+                self.early_stop = Some((first.0, grace_ms));
                 Vec::new()
             }
             Phase::Running { .. } => self.terminate(now, Cause::Stopped(stop.0), stop.1),

@@ -319,3 +319,37 @@ fn no_grace_is_a_kill_at_once() {
         assert_eq!(actions, [Action::Terminate, Action::Kill]);
     }
 }
+
+#[test]
+fn of_several_stops_the_first_reason_and_the_earliest_kill_count_before_the_start_too() {
+    let stop = |reason, grace_ms| Input::Stop { reason, grace_ms };
+    for (first, second, kill_at) in [
+        (None, Some(50), 150),
+        (Some(50), None, 150),
+        (Some(150), Some(50), 150),
+        (Some(50), Some(150), 150),
+        (None, None, 300),
+        (Some(9_000), Some(500), 300),
+    ] {
+        let stops = [
+            stop(StopReason::Cancelled, first),
+            stop(StopReason::Drained, second),
+        ];
+        for early in [true, false] {
+            let mut life = Lifecycle::new(Millis(0), (1_000, 200), Tier::Rootless);
+            if !early {
+                life.step(Millis(100), Input::Executed);
+            }
+            for stop in stops {
+                life.step(Millis(100), stop);
+            }
+            if early {
+                life.step(Millis(100), Input::Executed);
+            }
+            assert_eq!(life.deadline(), Some(Millis(kill_at)), "{stops:?}");
+            assert_eq!(life.step(Millis(kill_at), Input::Tick), [Action::Kill]);
+            let end = life.step(Millis(kill_at), Input::InitGone);
+            assert_eq!(cause(&end), Some(Cause::Stopped(StopReason::Cancelled)));
+        }
+    }
+}

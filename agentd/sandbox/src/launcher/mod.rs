@@ -97,7 +97,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Every running jail holds three descriptors; what commands get is set for each of them anyway.
+/// Every running jail holds several descriptors; what commands get is set for each of them anyway.
 fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
@@ -120,14 +120,12 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
     // ORDER: before anything is made that it would have to remove.
     let janitor = Janitor::hire().map_err(LauncherError::NoJanitor)?;
-    let result = serve((args, channel), &janitor);
-    janitor.dismiss();
-    result
+    serve((args, channel), janitor)
 }
 
 fn serve(
     (args, channel): (args::Args, Channel<Event, Request>),
-    janitor: &Janitor,
+    mut janitor: Janitor,
 ) -> Result<(), LauncherError> {
     // The socket is the lifecycle, signals are not: a service manager or a terminal signals the whole
     // group, and agentd has its commands ended and cleaned up after in order.
@@ -158,17 +156,13 @@ fn serve(
         ));
     }
     let catalogue = Catalogue::load(&args.profile_dirs)?;
-    let cgroups = Cgroups::open(args.cgroup, &own_processes(janitor));
+    let cgroups = Cgroups::open(args.cgroup, &own_processes(&janitor));
     for root in cgroups.roots() {
-        if let Err(errno) = janitor.entrust_cgroup(&root) {
-            let what = root.display();
-            complain(format_args!(
-                "{what} will remain if this is killed: {errno}"
-            ));
-        }
+        janitor.entrust_cgroup(&root);
     }
     host.capabilities.push(cgroups.capability());
-    let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
+    let mut server =
+        server::Server::new(channel, (host, tier), (catalogue, args), (cgroups, janitor));
     server.announce();
     let result = server.serve();
     server.close();

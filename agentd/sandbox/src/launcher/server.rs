@@ -14,6 +14,7 @@ use super::{
     facts::{self, Surroundings},
     given_up::GivenUp,
     jail::{Jail, Setup},
+    janitor::Janitor,
     lifecycle::{Input, Millis},
     outbox::Outbox,
     sessions::{Claim, Sessions},
@@ -55,7 +56,7 @@ impl Server {
         channel: Channel<Event, Request>,
         (host, tier): (Host, Tier),
         (catalogue, args): (Catalogue, Args),
-        cgroups: Cgroups,
+        (cgroups, janitor): (Cgroups, Janitor),
     ) -> Self {
         let cgroup = cgroups.facts().clone();
         Self {
@@ -74,6 +75,7 @@ impl Server {
                 uids: Uids::of_launcher(std::process::id()),
                 sessions: Sessions::default(),
                 cgroups,
+                janitor,
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
@@ -123,6 +125,7 @@ impl Server {
             for uid in self.given_up.reap() {
                 self.workshop.uids.give_back(uid);
             }
+            self.workshop.janitor.look_after();
             self.tidy();
         };
         self.farewell();
@@ -154,12 +157,14 @@ impl Server {
             }
         }
         fds.extend(self.given_up.watched());
+        fds.extend(self.workshop.janitor.watched());
         let now = self.clock.now();
+        let janitor_at = self.workshop.janitor.due().map(|due| now.after(due));
         let deadline = self
             .jails
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
-            .chain([self.tidy_at])
+            .chain([self.tidy_at, janitor_at])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {

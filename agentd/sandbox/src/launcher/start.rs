@@ -8,6 +8,7 @@ use super::{
     descriptors::{self, Sorted},
     facts::{self, Reserved, Surroundings},
     jail::{Fallback, Jail, Leavings, Setup},
+    janitor::Janitor,
     lifecycle::{Lifecycle, Millis},
     limits::Watch,
     protected,
@@ -50,6 +51,7 @@ pub(crate) struct Workshop {
     pub(crate) uids: Uids,
     pub(crate) sessions: Sessions,
     pub(crate) cgroups: Cgroups,
+    pub(crate) janitor: Janitor,
 }
 
 impl Workshop {
@@ -109,7 +111,7 @@ impl Workshop {
                 if let Some(file) = &leavings.output {
                     file.remove();
                 }
-                self.clean(leavings);
+                self.clean(exec, leavings);
                 Err(error)
             }
         }
@@ -129,8 +131,10 @@ impl Workshop {
     }
 
     /// Gives back what an ended execution held; returns the tripwires that it sprang.
-    pub(crate) fn clean(&mut self, leavings: Leavings) -> Vec<Tripped> {
+    pub(crate) fn clean(&mut self, exec: ExecKey, leavings: Leavings) -> Vec<Tripped> {
         let sprung = leavings.tripwires.spring();
+        // ORDER: after they were removed. Whoever makes one from now on may keep it.
+        self.janitor.over(exec);
         if let Some(tmp) = leavings.tmp
             && let Err(error) = stale::remove(&tmp)
         {
@@ -237,6 +241,10 @@ impl Workshop {
         let (fallback, _) = session_directory(invocation, &policy);
         let namespaces = self.sessions.of(invocation)?.and_then(Session::namespaces);
         let (group, entry) = self.join(exec, &policy)?;
+        let names = plan.tripwires.iter().map(|(name, _)| name.clone());
+        // ORDER: before the command can make one of them and this process can be killed.
+        self.janitor
+            .entrust_names(exec, &policy.workspace, names.collect());
         let resources = Resources {
             stdio,
             script,
@@ -252,13 +260,16 @@ impl Workshop {
                 launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))
             });
         match (spawned, group) {
-            (Ok(child), group) => Ok(Launched {
-                policy,
-                plan,
-                child,
-                terminal,
-                group,
-            }),
+            (Ok(child), group) => {
+                self.janitor.started(exec, &child.pidfd);
+                Ok(Launched {
+                    policy,
+                    plan,
+                    child,
+                    terminal,
+                    group,
+                })
+            }
             (Err(error), group) => {
                 if let Some(group) = group {
                     self.cgroups.retire(group);

@@ -24,7 +24,7 @@ impl Tripwires {
     pub(crate) fn spring(&self) -> Vec<Tripped> {
         let mut tripped = Vec::new();
         for (path, rule) in &self.names {
-            let remains = match self.remove(path) {
+            let remains = match remove(&self.workspace, path) {
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => Some(error.to_string()),
                 Ok(()) => None,
@@ -37,28 +37,28 @@ impl Tripwires {
         }
         tripped
     }
+}
 
-    /// Removes one name; an error of kind `NotFound` when it does not exist.
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let inside = path
-            .strip_prefix(&self.workspace)
-            .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
-        let mut parent: OwnedFd = open_name(&self.workspace)?;
-        let mut parts = inside.components().peekable();
-        while let Some(Component::Normal(name)) = parts.next() {
-            if parts.peek().is_none() {
-                return removal::remove(parent.as_fd(), name);
-            }
-            match removal::look(parent.as_fd(), name)? {
-                Found::Directory(next) => parent = next,
-                // When the command started no link led here, or it would have been refused: the command
-                // made one, to reach the protected name by another way.
-                Found::Link => return removal::remove(parent.as_fd(), name),
-                Found::Other => return Err(io::ErrorKind::NotFound.into()),
-            }
+/// Removes one name below a workspace, following no link; an error of kind `NotFound` when it does not exist.
+pub(super) fn remove(workspace: &Path, path: &Path) -> io::Result<()> {
+    let inside = path
+        .strip_prefix(workspace)
+        .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
+    let mut parent: OwnedFd = open_name(workspace)?;
+    let mut parts = inside.components().peekable();
+    while let Some(Component::Normal(name)) = parts.next() {
+        if parts.peek().is_none() {
+            return removal::remove(parent.as_fd(), name);
         }
-        Err(io::ErrorKind::NotFound.into())
+        match removal::look(parent.as_fd(), name)? {
+            Found::Directory(next) => parent = next,
+            // When the command started no link led here, or it would have been refused: the command
+            // made one, to reach the protected name by another way.
+            Found::Link => return removal::remove(parent.as_fd(), name),
+            Found::Other => return Err(io::ErrorKind::NotFound.into()),
+        }
     }
+    Err(io::ErrorKind::NotFound.into())
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -8,6 +8,7 @@ const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 /// More than any kernel has; the end is found by EINVAL.
 const HIGHEST_CAPABILITY: libc::c_ulong = 63;
 const CAP_DAC_OVERRIDE: u32 = 1;
+const CAP_FOWNER: u32 = 3;
 const PR_CAP_AMBIENT: libc::c_int = 47;
 const PR_CAP_AMBIENT_CLEAR_ALL: libc::c_ulong = 4;
 
@@ -48,11 +49,12 @@ pub(crate) fn drop_all() -> Result<(), Errno> {
     set(Data::default())
 }
 
-/// Keeps the right to change directories whatever their mode says, and no other capability.
-pub(crate) fn keep_only_dac_override() -> Result<(), Errno> {
+/// Keeps the rights to change directories whatever their mode and owner say, and no other capability.
+pub(crate) fn keep_only_for_removal() -> Result<(), Errno> {
+    let both = 1 << CAP_DAC_OVERRIDE | 1 << CAP_FOWNER;
     set(Data {
-        effective: 1 << CAP_DAC_OVERRIDE,
-        permitted: 1 << CAP_DAC_OVERRIDE,
+        effective: both,
+        permitted: both,
         inheritable: 0,
     })
 }

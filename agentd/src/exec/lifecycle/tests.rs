@@ -200,6 +200,73 @@ fn a_stop_while_draining_kills_the_rest_and_keeps_the_leaders_end() {
 }
 
 #[test]
+fn a_stop_with_a_shorter_grace_brings_the_end_nearer_and_none_puts_it_off() {
+    let stop = |grace_ms| Stop {
+        reason: StopReason::Cancelled,
+        grace_ms,
+    };
+    // When the stops come, their graces, and whether the launcher is told.
+    let told = true;
+    for history in [
+        [
+            (0, Some(9_000), told),
+            (10, Some(0), told),
+            (20, Some(0), !told),
+        ],
+        [
+            (0, Some(0), told),
+            (10, Some(9_000), !told),
+            (20, None, !told),
+        ],
+        [
+            (0, Some(500), told),
+            (100, Some(400), !told),
+            (100, Some(399), told),
+        ],
+        [(0, None, told), (10, None, !told), (20, Some(300), told)],
+        [
+            (0, None, told),
+            (10, Some(900), told),
+            (20, Some(900), !told),
+        ],
+    ] {
+        let mut scene = Scene::new(settings(), 1);
+        for (at, grace, is_told) in history {
+            let effect = scene.at(at, Input::Stop(stop(grace)));
+            let expected = if is_told {
+                Effect::Stop(stop(grace))
+            } else {
+                Effect::None
+            };
+            assert_eq!(effect, expected, "{history:?} at {at}");
+        }
+    }
+}
+
+#[test]
+fn too_much_output_ends_a_command_that_has_a_long_grace() {
+    let mut scene = Scene::new(
+        Settings {
+            output_limit: Some(10),
+            ..settings()
+        },
+        1,
+    );
+    let long = Stop {
+        reason: StopReason::Cancelled,
+        grace_ms: Some(60_000),
+    };
+    assert_eq!(scene.at(0, Input::Stop(long)), Effect::Stop(long));
+    assert_eq!(scene.at(1, Input::Output(10)), Effect::None);
+    let now = Stop {
+        reason: StopReason::OutputLimit,
+        grace_ms: Some(0),
+    };
+    assert_eq!(scene.at(2, Input::Output(1)), Effect::Stop(now));
+    assert_eq!(scene.at(3, Input::Output(1)), Effect::None);
+}
+
+#[test]
 fn a_terminal_is_one_stream() {
     let one = Settings {
         streams: 1,
@@ -244,7 +311,10 @@ fn any_input() -> impl Strategy<Value = Input> {
         2 => Just(Input::EndOfFile),
         1 => Just(Input::LeaderExited),
         1 => Just(Input::Ended),
-        1 => Just(Input::Stop(stop(StopReason::Cancelled))),
+        1 => prop_oneof![Just(None), (0..2_000_u64).prop_map(Some)].prop_map(|grace_ms| Input::Stop(Stop {
+            reason: StopReason::Cancelled,
+            grace_ms,
+        })),
         2 => (0..3_usize).prop_map(Input::Readers),
         4 => Just(Input::Tick),
     ]
@@ -270,7 +340,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
 /// What a history has brought about so far.
 #[derive(Default)]
 struct Tally {
-    stops: u32,
+    /// When each stop kills; `None`: after the execution's own grace.
+    stops: Vec<Option<u64>>,
     finishes: u32,
     completions: u32,
     ended: bool,
@@ -297,22 +368,31 @@ impl Tally {
         }
         match effect {
             Effect::None => {}
-            Effect::Stop(_) => self.stops += 1,
+            Effect::Stop(stop) => {
+                let kill_at = stop.grace_ms.map(|grace| clock + grace);
+                let sooner = match (self.stops.last(), kill_at) {
+                    (None, _) | (Some(None), Some(_)) => true,
+                    (Some(Some(before)), Some(now)) => now < *before,
+                    (Some(_), None) => false,
+                };
+                assert!(sooner, "it was told already");
+                self.stops.push(kill_at);
+            }
             Effect::Finish => self.finishes += 1,
             Effect::Complete { .. } => {
                 assert!(self.ended, "no end before the tree's");
                 self.completions += 1;
             }
         }
-        assert!(self.stops <= 1 && self.finishes <= 1 && self.completions <= 1);
+        assert!(self.finishes <= 1 && self.completions <= 1);
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever comes in whatever order: at most one stop, one finish and one completion, the last
-    /// only after the tree has ended, and after that a completion in bounded time and nothing more.
+    /// Whatever comes in whatever order: stops that each bring the end nearer, at most one finish and one
+    /// completion, the last only after the tree has ended, and after that a completion in bounded time and nothing more.
     #[test]
     fn every_history_completes_exactly_once(
         settings in any_settings(),

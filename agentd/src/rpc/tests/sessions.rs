@@ -219,6 +219,106 @@ async fn a_session_is_created_seen_kept_alive_listed_and_deleted() {
     assert!(has_reason(&gone.unwrap_err(), "SESSION_EXPIRED"));
 }
 
+/// Asks for one thing of the execution `server`; what is answered does not matter.
+async fn ask_of_server(execs: &mut ExecServiceClient<Channel>, what: &str) {
+    let exec_id = "server".to_owned();
+    let wait = Some(prost_types::Duration::default());
+    match what {
+        "Get" => drop(execs.get(pb::GetExecRequest { exec_id }).await),
+        "Wait" => drop(execs.wait(pb::WaitRequest { exec_id, wait }).await),
+        "Attach" => {
+            let (after_seq, strict) = (0, false);
+            let ask = pb::AttachRequest {
+                exec_id,
+                after_seq,
+                strict,
+            };
+            drop(execs.attach(ask).await);
+        }
+        "ReadOutput" => {
+            let ask = pb::ReadOutputRequest {
+                exec_id,
+                ..pb::ReadOutputRequest::default()
+            };
+            drop(execs.read_output(ask).await);
+        }
+        "WriteStdin" => {
+            let ask = pb::WriteStdinRequest {
+                exec_id,
+                data: b"x".to_vec().into(),
+                ..pb::WriteStdinRequest::default()
+            };
+            drop(execs.write_stdin(ask).await);
+        }
+        "Signal" => {
+            let ask = pb::SignalRequest {
+                exec_id,
+                signal: 1,
+                scope: pb::SignalScope::Leader.into(),
+            };
+            drop(execs.signal(ask).await);
+        }
+        "ResizePty" => {
+            let size = None;
+            drop(
+                execs
+                    .resize_pty(pb::ResizePtyRequest { exec_id, size })
+                    .await,
+            );
+        }
+        "Terminate" => {
+            let grace = None;
+            drop(
+                execs
+                    .terminate(pb::TerminateRequest { exec_id, grace })
+                    .await,
+            );
+        }
+        "Delete" => {
+            let force = true;
+            drop(execs.delete(pb::DeleteExecRequest { exec_id, force }).await);
+        }
+        "List" => drop(execs.list(pb::ListExecsRequest::default()).await),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn every_call_that_names_a_command_of_a_session_renews_its_lease() {
+    let mut client = Client::new().await;
+    client.create("s").await.unwrap();
+    let mut spec = in_session("server", "serve");
+    spec.background = true;
+    client.execs.start(start(spec)).await.unwrap();
+    let mut ends = async || {
+        let ask = pb::ListSessionsRequest::default();
+        let sessions = client.sessions.list(ask).await.unwrap().into_inner();
+        let ends = sessions.sessions[0].expires_at.unwrap();
+        Duration::new(ends.seconds.unsigned_abs(), ends.nanos.unsigned_abs())
+    };
+    let pause = Duration::from_millis(200);
+    for (what, renews) in [
+        ("List", false),
+        ("Get", true),
+        ("Wait", true),
+        ("Attach", true),
+        ("ReadOutput", true),
+        ("WriteStdin", true),
+        ("Signal", true),
+        ("ResizePty", true),
+        ("Terminate", true),
+        ("Delete", true),
+        ("List", false),
+    ] {
+        let before = ends().await;
+        tokio::time::sleep(pause).await;
+        ask_of_server(&mut client.execs, what).await;
+        // Half a pause is far from both answers.
+        let renewed = ends().await.saturating_sub(before) > pause / 2;
+        assert_eq!(renewed, renews, "{what}");
+    }
+}
+
 #[tokio::test]
 async fn sessions_are_listed_in_pages_without_loss() {
     let mut client = Client::new().await;

@@ -108,7 +108,7 @@ impl Server {
                 if !jail.gone {
                     self.given_up.add(jail.child, jail.leavings.uid.take());
                 }
-                self.workshop.clean(jail.leavings)
+                self.workshop.clean(exec, jail.leavings)
             }
             None => Vec::new(),
         }

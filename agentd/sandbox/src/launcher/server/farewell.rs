@@ -35,12 +35,12 @@ impl Server {
                 }
             }
         }
-        for jail in std::mem::take(&mut self.jails).into_values() {
+        for (exec, jail) in std::mem::take(&mut self.jails) {
             // Without a pid namespace init is the one who can still sweep; it sees that we are gone.
             if jail.report.tier > Tier::Nested {
                 jail.kill_init();
             }
-            self.workshop.clean(jail.leavings);
+            self.workshop.clean(exec, jail.leavings);
         }
         for session in self.workshop.sessions.keys() {
             self.workshop.remove_session(session);

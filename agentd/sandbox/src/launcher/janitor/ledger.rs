@@ -1,0 +1,129 @@
+//! What a janitor has been told, kept on both sides: by itself to act on it, by the launcher for the next
+//! one.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    path::PathBuf,
+    rc::Rc,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{launcher::tripwire, monitor::ExecKey, sys::signals};
+
+/// One thing that the launcher says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// A control group to remove, with everything in it.
+    Group(PathBuf),
+    /// Names below a workspace that did not exist when a command was started.
+    Names {
+        exec: ExecKey,
+        workspace: PathBuf,
+        names: Vec<PathBuf>,
+    },
+    /// Its init exists; a descriptor that names it is beside this word.
+    Started { exec: ExecKey },
+    /// Nothing is left to do for it.
+    Over { exec: ExecKey },
+}
+
+/// Everything that was said and still counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ledger {
+    groups: Vec<PathBuf>,
+    commands: BTreeMap<ExecKey, Command>,
+}
+
+/// Names watched for one command.
+#[derive(Debug, Clone)]
+struct Command {
+    workspace: PathBuf,
+    names: Vec<PathBuf>,
+    init: Option<Rc<OwnedFd>>,
+}
+
+impl Ledger {
+    /// Takes a word, and the descriptor beside it.
+    pub(super) fn note(&mut self, word: &Word, fd: Option<Rc<OwnedFd>>) {
+        match word {
+            Word::Group(path) => self.groups.push(path.clone()),
+            Word::Names {
+                exec,
+                workspace,
+                names,
+            } => {
+                let command = Command {
+                    workspace: workspace.clone(),
+                    names: names.clone(),
+                    init: None,
+                };
+                self.commands.insert(*exec, command);
+            }
+            Word::Started { exec } => {
+                if let Some(command) = self.commands.get_mut(exec) {
+                    command.init = fd;
+                }
+            }
+            Word::Over { exec } => drop(self.commands.remove(exec)),
+        }
+    }
+
+    /// Whether names are watched for this command.
+    pub(super) fn knows(&self, exec: ExecKey) -> bool {
+        self.commands.contains_key(&exec)
+    }
+
+    /// The control groups.
+    pub(super) fn groups(&self) -> &[PathBuf] {
+        &self.groups
+    }
+
+    /// The descriptors it holds, sorted.
+    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+        let inits = self
+            .commands
+            .values()
+            .filter_map(|command| command.init.as_ref());
+        let mut all: Vec<RawFd> = inits.map(AsRawFd::as_raw_fd).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The launcher is gone: waits until the inits are too, but no longer than `patience`, and at least
+    /// `settle` if there may be one that nobody heard of, started in the moment of the launcher's death.
+    pub(super) fn wait_for_inits(&self, patience: Duration, settle: Duration) {
+        let start = std::time::Instant::now();
+        let left = |of: Duration| {
+            i32::try_from(of.saturating_sub(start.elapsed()).as_millis()).unwrap_or(i32::MAX)
+        };
+        for command in self.commands.values() {
+            let Some(init) = &command.init else {
+                signals::poll(&mut [], left(settle)).unwrap_or_default();
+                continue;
+            };
+            loop {
+                let mut ended = [signals::readable(init.as_raw_fd())];
+                match signals::poll(&mut ended, left(patience)) {
+                    Ok(0) if left(patience) > 0 => {}
+                    Ok(_) | Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Removes the names that exist, and forgets those that are gone. False when one remains.
+    pub(super) fn spring(&mut self) -> bool {
+        self.commands.retain(|_, command| {
+            let workspace = &command.workspace;
+            command.names.retain(|name| {
+                let removed = tripwire::remove(workspace, name);
+                removed.is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+            });
+            !command.names.is_empty()
+        });
+        self.commands.is_empty()
+    }
+}
