@@ -112,6 +112,8 @@ impl Drop for Ending {
 enum Stillborn {
     NotStarted(NotStarted),
     Setup(SetupFailure),
+    /// It may have run, and nothing more is known.
+    Lost,
     /// Somebody ended it before it ran.
     Stopped(StopReason),
 }
@@ -124,6 +126,12 @@ impl Stillborn {
                 setup: Some(failure),
                 ..ExitResult::without_run(ExitReason::SetupFailed)
             }),
+            Self::Lost => job.exec.record_end(ExitResult {
+                proven: false,
+                output_complete: false,
+                notes: vec![LOST_IN_START.to_owned()],
+                ..ExitResult::without_run(ExitReason::Lost)
+            }),
             Self::Stopped(reason) => {
                 let reason = ExitReason::decide(Cause::Stopped(reason), LeaderStatus::Unknown, &[]);
                 job.exec.record_end(ExitResult {
@@ -134,6 +142,9 @@ impl Stillborn {
         }
     }
 }
+
+/// The remark on a command whose start nobody reported.
+const LOST_IN_START: &str = "the launcher died while it started the command; it may have run for a moment, and what it did stays done";
 
 impl From<LinkError> for Stillborn {
     fn from(error: LinkError) -> Self {
@@ -209,8 +220,9 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     let key = job.exec.key();
     let invocation = job.spec.invocation.clone();
     let mut events = job.link.spawn(key, invocation, fds.into_fds())?;
+    // From here on the launcher may have it.
     let Some(Delivery { event, fds }) = events.recv().await else {
-        return Err(Stillborn::NotStarted(NotStarted::LauncherGone));
+        return Err(Stillborn::Lost);
     };
     match event {
         Event::Started {
@@ -251,7 +263,7 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
         | Event::Ended { .. }
         | Event::SessionOpened { .. }
         | Event::SessionClosed { .. }
-        | Event::Explained { .. } => Err(Stillborn::NotStarted(NotStarted::LauncherGone)),
+        | Event::Explained { .. } => Err(Stillborn::Lost),
     }
 }
 
