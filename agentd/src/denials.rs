@@ -4,6 +4,7 @@
 
 mod hidden;
 mod lines;
+mod redirect;
 mod suspect;
 
 pub use hidden::mentioned;
@@ -16,6 +17,10 @@ pub const MAX_DENIALS: usize = 16;
 /// Most questions asked of the policy for one command.
 pub(crate) const MAX_SUSPECTS: usize = 64;
 
+/// Bytes of a script that are looked at, from its start. This runs between everybody's commands, so its
+/// work is bounded whatever a script holds.
+const SCRIPT_HEAD: usize = 128 * 1024;
+
 /// What is known of the command beside its output.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
@@ -23,6 +28,13 @@ pub struct Scene<'a> {
     pub script: &'a [u8],
     /// Working directory, from which relative paths are taken.
     pub cwd: &'a str,
+}
+
+impl<'a> Scene<'a> {
+    /// The part of the script that is looked at.
+    fn script_head(&self) -> &'a [u8] {
+        self.script.get(..SCRIPT_HEAD).unwrap_or(self.script)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aside;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -12,7 +12,7 @@ const NAME: &str = ".env";
 /// The working directory's `.env` when the script names it; whether it is hidden the policy says.
 #[must_use]
 pub fn mentioned(scene: &Scene<'_>) -> Option<Suspect> {
-    let script = String::from_utf8_lossy(scene.script);
+    let script = String::from_utf8_lossy(scene.script_head());
     let path = format!("{}/{NAME}", scene.cwd.trim_end_matches('/'));
     let below_cwd = path.strip_suffix(NAME).unwrap_or_default();
     let named = script.match_indices(NAME).any(|(at, _)| {

@@ -1,14 +1,22 @@
 //! Finds suspects in output. Works on bytes that may be anything; its work is linear in them.
 
-use std::collections::HashSet;
+use std::{cell::OnceCell, collections::HashSet};
 
 use super::{
     MAX_SUSPECTS, Scene,
+    redirect::Redirections,
     suspect::{Access, Suspect},
 };
 
 /// Longest line that is looked at. Error messages are short; a longer line is data.
 const MAX_LINE: usize = 1024;
+
+/// Most different words that are looked at as paths. A message holds a few, and what follows from more
+/// of them is not told anyway.
+const MAX_WORDS: usize = 512;
+
+/// Most words of one line that are looked at.
+const MAX_LINE_WORDS: usize = 16;
 
 /// What an errno text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,54 +65,110 @@ const CREATE_WORDS: &[&str] = &[
 /// line of a piece may be cut; then they match nothing or name a path that the policy allows.
 #[must_use]
 pub fn suspects(pieces: &[&[u8]], scene: &Scene<'_>) -> Vec<Suspect> {
-    let mut seen = HashSet::new();
-    let mut found = Vec::new();
+    let mut search = Search {
+        scene,
+        redirections: OnceCell::new(),
+        words: HashSet::new(),
+        seen: HashSet::new(),
+        found: Vec::new(),
+    };
     for line in pieces.iter().flat_map(|piece| piece.split(|b| *b == b'\n')) {
-        if line.len() > MAX_LINE {
-            continue;
-        }
-        for suspect in in_line(&String::from_utf8_lossy(line), scene) {
-            if seen.insert(suspect.clone()) {
-                found.push(suspect);
-            }
-        }
-        if found.len() >= MAX_SUSPECTS {
-            found.truncate(MAX_SUSPECTS);
+        if search.is_over() {
             break;
         }
+        if line.len() <= MAX_LINE {
+            search.line(&String::from_utf8_lossy(line));
+        }
     }
-    found
+    search.found.truncate(MAX_SUSPECTS);
+    search.found
 }
 
-fn in_line(line: &str, scene: &Scene<'_>) -> Vec<Suspect> {
-    let Some((errno, text)) = TEXTS
-        .iter()
-        .find(|(text, _)| line.contains(text))
-        .map(|(text, errno)| (*errno, *text))
-    else {
-        return Vec::new();
-    };
-    match errno {
-        Errno::Unreachable => address(line).into_iter().collect(),
-        Errno::Refused | Errno::ReadOnly | Errno::Missing => paths(line, text, scene.cwd)
-            .into_iter()
-            .map(|path| Suspect::Path {
-                access: access(line, errno, &path, scene),
-                path,
-            })
-            .collect(),
+/// What a message says was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Tried {
+    /// A look.
+    Read,
+    /// A change.
+    Create,
+    /// Either: the shell's line about a refused redirection looks like one about a refused program. The
+    /// script tells them apart.
+    OfTheShell,
+}
+
+struct Search<'s> {
+    scene: &'s Scene<'s>,
+    redirections: OnceCell<Redirections<'s>>,
+    /// What was looked at: a flood of the same message costs no more than one.
+    words: HashSet<(String, Tried)>,
+    seen: HashSet<Suspect>,
+    found: Vec<Suspect>,
+}
+
+impl Search<'_> {
+    fn is_over(&self) -> bool {
+        self.found.len() >= MAX_SUSPECTS || self.words.len() >= MAX_WORDS
+    }
+
+    fn line(&mut self, line: &str) {
+        let Some((text, errno)) = TEXTS.iter().find(|(text, _)| line.contains(text)) else {
+            return;
+        };
+        let tried = match errno {
+            Errno::Unreachable => {
+                if let Some(address) = address(line) {
+                    self.add(address);
+                }
+                return;
+            }
+            Errno::ReadOnly => Tried::Create,
+            Errno::Refused | Errno::Missing => tried(line),
+        };
+        for word in words(line, text).into_iter().take(MAX_LINE_WORDS) {
+            if self.is_over() {
+                return;
+            }
+            if !self.words.insert((word.to_owned(), tried)) {
+                continue;
+            }
+            if let Some(path) = absolute(word, self.scene.cwd) {
+                let access = self.access(&path, tried);
+                self.add(Suspect::Path { path, access });
+            }
+        }
+    }
+
+    fn access(&self, path: &str, tried: Tried) -> Access {
+        let redirections = || Redirections::of(self.scene.script_head());
+        match tried {
+            Tried::Read => Access::Read,
+            Tried::Create => Access::Create,
+            Tried::OfTheShell => {
+                let redirections = self.redirections.get_or_init(redirections);
+                if redirections.hold(path, self.scene.cwd) {
+                    Access::Create
+                } else {
+                    Access::Read
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, suspect: Suspect) {
+        if self.seen.insert(suspect.clone()) {
+            self.found.push(suspect);
+        }
     }
 }
 
-/// What was tried. The shell's line about a refused redirection looks like one about a refused program;
-/// the script tells them apart. A program's own line is never about a redirection.
-fn access(line: &str, errno: Errno, path: &str, scene: &Scene<'_>) -> Access {
-    let making = CREATE_WORDS.iter().any(|word| line.contains(word))
-        || (is_of_the_shell(line) && is_redirected(path, scene));
-    match errno {
-        Errno::ReadOnly => Access::Create,
-        Errno::Refused | Errno::Missing if making => Access::Create,
-        Errno::Refused | Errno::Missing | Errno::Unreachable => Access::Read,
+/// What was tried where an access was refused. A program's own line is never about a redirection.
+fn tried(line: &str) -> Tried {
+    if CREATE_WORDS.iter().any(|word| line.contains(word)) {
+        Tried::Create
+    } else if is_of_the_shell(line) {
+        Tried::OfTheShell
+    } else {
+        Tried::Read
     }
 }
 
@@ -117,39 +181,18 @@ fn is_of_the_shell(line: &str) -> bool {
     })
 }
 
-/// True when the script holds `> path`, in one of its usual spellings.
-fn is_redirected(path: &str, scene: &Scene<'_>) -> bool {
-    let script = String::from_utf8_lossy(scene.script);
-    let below_cwd = path
-        .strip_prefix(scene.cwd)
-        .map_or(path, |rest| rest.trim_start_matches('/'));
-    script.split('>').skip(1).any(|after| {
-        let target = after.trim_start_matches(['|', '&', ' ', '\t', '"', '\'']);
-        let target = target.strip_prefix("./").unwrap_or(target);
-        [path, below_cwd].iter().any(|wanted| {
-            target
-                .strip_prefix(wanted)
-                .is_some_and(|rest| !rest.starts_with(is_path_char))
-        })
-    })
-}
-
 pub(super) fn is_path_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-')
 }
 
-/// Absolute paths that the line names. Quoted words first: what is quoted is the subject.
-fn paths(line: &str, errno_text: &str, cwd: &str) -> Vec<String> {
+/// Words of the line that may be paths. Quoted ones first: what is quoted is the subject.
+fn words<'l>(line: &'l str, errno_text: &str) -> Vec<&'l str> {
     let quoted = quoted_words(line);
-    let words: Vec<&str> = if quoted.is_empty() {
+    if quoted.is_empty() {
         bare_words(line, errno_text)
     } else {
         quoted
-    };
-    words
-        .into_iter()
-        .filter_map(|word| absolute(word, cwd))
-        .collect()
+    }
 }
 
 /// Words in straight or typographic quotes.

@@ -241,3 +241,45 @@ fn only_what_the_policy_refuses_is_a_denial_and_only_once() {
     let all_denied: Vec<_> = (0..40).map(|_| verdict(false)).collect();
     assert_eq!(judge(&many, &all_denied).len(), MAX_DENIALS);
 }
+
+#[test]
+fn no_script_and_no_output_make_the_search_long() {
+    let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
+    let many_words = format!("a: line 1: {}Permission denied\n", "p: ".repeat(330));
+    let other_words: String = (0..40_000)
+        .map(|n| format!("a: line 1: {n}p: {n}q: {n}r: Permission denied\n"))
+        .collect();
+    let deep = format!("/{}", "d/".repeat(2000));
+    let scripts = [
+        repeated("# >>>>", 1 << 20).into_bytes(),
+        repeated(">p", 1 << 20).into_bytes(),
+        repeated("> .env", 1 << 20).into_bytes(),
+        (0..100_000)
+            .flat_map(|n| format!(">{n}p\n").into_bytes())
+            .collect(),
+    ];
+    let outputs = [
+        many_words.repeat(128),
+        other_words,
+        repeated("'p' Permission denied\n", 128 << 10),
+        repeated("a: \u{2018}", 128 << 10),
+    ];
+    for (s, script) in scripts.iter().enumerate() {
+        for (o, output) in outputs.iter().enumerate() {
+            for cwd in ["/", CWD, &deep] {
+                let scene = Scene { script, cwd };
+                let cut = output
+                    .as_bytes()
+                    .get(..128 * 1024)
+                    .unwrap_or(output.as_bytes());
+                let since = std::time::Instant::now();
+                let found =
+                    suspects(&[cut], &scene).len() + usize::from(mentioned(&scene).is_some());
+                let took = since.elapsed();
+                assert!(found <= MAX_SUSPECTS + 1);
+                // Optimised and alone on a processor it is some milliseconds.
+                assert!(took.as_secs() < 5, "script {s}, output {o}, {took:?}");
+            }
+        }
+    }
+}

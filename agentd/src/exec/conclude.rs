@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use agentd_sandbox::monitor::{self, Cause, LeaderStatus, Tripped, Usage};
 
 use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job, end};
-use crate::denials;
+use crate::{aside::aside, denials};
 
 /// Bytes at either end of the output that are searched for failed paths.
 const SEARCHED: usize = 64 * 1024;
 
-/// Longest wait for the policy's answers: a result must not hang on a remark.
+/// Longest wait for suspects, and for the policy's answers about them: a result must not hang on a remark.
 const EXPLAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the launcher said of the end.
@@ -125,19 +125,10 @@ fn tripwire(tripped: &Tripped) -> Denial {
 }
 
 async fn inferred(job: &Job) -> Vec<Denial> {
-    let tail = u64::try_from(SEARCHED).unwrap_or(u64::MAX);
-    let excerpt = job.exec.excerpt(tail);
-    let head = excerpt.head.get(..SEARCHED).unwrap_or(&excerpt.head);
-    let script = job.spec.blacklist_text();
-    let cwd = job.exec.start_report().map(|report| report.cwd.clone());
-    let scene = denials::Scene {
-        script: &script,
-        cwd: cwd.as_deref().unwrap_or("/"),
+    let Ok(suspects) = tokio::time::timeout(EXPLAIN_PATIENCE, suspects(job)).await else {
+        tracing::warn!(exec = %job.exec.id(), "looking for failed paths took too long");
+        return Vec::new();
     };
-    // First, so that what fills the list cannot push it out.
-    let mut suspects: Vec<_> = denials::mentioned(&scene).into_iter().collect();
-    suspects.extend(denials::suspects(&[head, &excerpt.tail], &scene));
-    suspects.truncate(denials::MAX_SUSPECTS);
     if suspects.is_empty() {
         return Vec::new();
     }
@@ -154,6 +145,28 @@ async fn inferred(job: &Job) -> Vec<Denial> {
             Vec::new()
         }
     }
+}
+
+/// What the command may have been refused, as its output and its script say.
+async fn suspects(job: &Job) -> Vec<denials::Suspect> {
+    let tail = u64::try_from(SEARCHED).unwrap_or(u64::MAX);
+    let mut excerpt = job.exec.excerpt(tail);
+    excerpt.head.truncate(SEARCHED);
+    let script = job.spec.blacklist_text();
+    let cwd = job.exec.start_report().map(|report| report.cwd.clone());
+    let bytes = [excerpt.head.len(), excerpt.tail.len(), script.len()];
+    let search = move || {
+        let scene = denials::Scene {
+            script: &script,
+            cwd: cwd.as_deref().unwrap_or("/"),
+        };
+        // First, so that what fills the list cannot push it out.
+        let mut suspects: Vec<_> = denials::mentioned(&scene).into_iter().collect();
+        suspects.extend(denials::suspects(&[&excerpt.head, &excerpt.tail], &scene));
+        suspects.truncate(denials::MAX_SUSPECTS);
+        suspects
+    };
+    aside(bytes.iter().sum(), search).await.unwrap_or_default()
 }
 
 #[cfg(test)]

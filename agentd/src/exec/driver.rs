@@ -25,6 +25,9 @@ use crate::{
     launcher_link::{Delivery, Link, LinkError},
 };
 
+/// Longest wait for the blacklist's answer. It is advisory: a command is not kept from running by it.
+const CHECK_PATIENCE: Duration = Duration::from_secs(3);
+
 /// What a driver needs.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -43,7 +46,15 @@ pub(super) async fn drive(mut job: Job, entry: Entry) {
         Ok(slot) => slot,
         Err(stillborn) => return stillborn.record(&job),
     };
-    if let Some(blocked) = blacklisted(&job).await {
+    let check = blacklisted(&job);
+    let blocked = match attend(&mut job, check).await {
+        Ok(blocked) => blocked,
+        Err(stillborn) => {
+            drop(slot);
+            return stillborn.record(&job);
+        }
+    };
+    if let Some(blocked) = blocked {
         Stats::add(&job.stats.blocked, 1);
         drop(slot);
         job.exec.record_end(ExitResult {
@@ -112,6 +123,8 @@ impl Drop for Ending {
 enum Stillborn {
     NotStarted(NotStarted),
     Setup(SetupFailure),
+    /// It may have run, and nothing more is known.
+    Lost,
     /// Somebody ended it before it ran.
     Stopped(StopReason),
 }
@@ -124,6 +137,12 @@ impl Stillborn {
                 setup: Some(failure),
                 ..ExitResult::without_run(ExitReason::SetupFailed)
             }),
+            Self::Lost => job.exec.record_end(ExitResult {
+                proven: false,
+                output_complete: false,
+                notes: vec![LOST_IN_START.to_owned()],
+                ..ExitResult::without_run(ExitReason::Lost)
+            }),
             Self::Stopped(reason) => {
                 let reason = ExitReason::decide(Cause::Stopped(reason), LeaderStatus::Unknown, &[]);
                 job.exec.record_end(ExitResult {
@@ -134,6 +153,9 @@ impl Stillborn {
         }
     }
 }
+
+/// The remark on a command whose start nobody reported.
+const LOST_IN_START: &str = "the launcher died while it started the command; it may have run for a moment, and what it did stays done";
 
 impl From<LinkError> for Stillborn {
     fn from(error: LinkError) -> Self {
@@ -152,15 +174,25 @@ async fn turn(job: &mut Job, entry: Entry) -> Result<Slot, Stillborn> {
         Entry::Now(slot) => return Ok(slot),
         Entry::Later(waiting) => waiting,
     };
-    let deadline = Instant::now().checked_add(job.spec.queue_timeout);
+    let patience = job.spec.queue_timeout;
+    let turn = tokio::time::timeout(patience, waiting.turn());
+    match attend(job, turn).await? {
+        Ok(Some(slot)) => Ok(slot),
+        Ok(None) => Err(Stillborn::NotStarted(sent_away(&waiting))),
+        Err(_) => Err(Stillborn::NotStarted(NotStarted::Full(
+            waiting.max_running(),
+        ))),
+    }
+}
+
+/// Waits for something that comes before the command, as long as nobody ends it and somebody waits for it.
+async fn attend<T>(job: &mut Job, wait: impl Future<Output = T>) -> Result<T, Stillborn> {
+    let mut wait = std::pin::pin!(wait);
     let mut alone: Option<Instant> = None;
     loop {
         let control = tokio::select! {
-            slot = waiting.turn() =>
-                return slot.ok_or_else(|| Stillborn::NotStarted(sent_away(&waiting))),
+            came = &mut wait => return Ok(came),
             control = job.inbox.recv() => control,
-            () = sleep_until(deadline) =>
-                return Err(Stillborn::NotStarted(NotStarted::Full(waiting.max_running()))),
             () = sleep_until(alone) => return Err(Stillborn::Stopped(StopReason::Disconnected)),
         };
         match (control, job.spec.disconnect) {
@@ -184,23 +216,29 @@ fn sent_away(waiting: &Waiting) -> NotStarted {
 }
 
 /// The blacklist's answer. The parser reads hostile text, so it works on a thread of its own and its
-/// failure is no answer: it is advisory, the kernel is the boundary.
-async fn blacklisted(job: &Job) -> Option<Blocked> {
+/// failure is no answer, nor is one that comes too late: it is advisory, the kernel is the boundary.
+fn blacklisted(job: &Job) -> impl Future<Output = Option<Blocked>> + use<> {
     let profile = &job.spec.invocation.profile;
     let profiles = job.link.profiles();
     // An unknown profile is the launcher's to refuse.
-    let rules = profiles
-        .iter()
-        .find(|p| p.name == *profile)?
-        .commands
-        .clone();
+    let rules = profiles.iter().find(|p| p.name == *profile);
+    let rules = rules.map(|profile| profile.commands.clone());
     let script = job.spec.blacklist_text();
-    let checked =
-        tokio::task::spawn_blocking(move || commands::check(&rules, &script).blocked).await;
-    checked.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the command blacklist failed on a command");
-        None
-    })
+    async move {
+        let rules = rules?;
+        let check = tokio::task::spawn_blocking(move || commands::check(&rules, &script).blocked);
+        match tokio::time::timeout(CHECK_PATIENCE, check).await {
+            Ok(Ok(blocked)) => blocked,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the command blacklist failed on a command");
+                None
+            }
+            Err(_) => {
+                tracing::warn!("the command blacklist took too long for a command");
+                None
+            }
+        }
+    }
 }
 
 async fn start(job: &mut Job) -> Result<Running, Stillborn> {
@@ -209,8 +247,9 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     let key = job.exec.key();
     let invocation = job.spec.invocation.clone();
     let mut events = job.link.spawn(key, invocation, fds.into_fds())?;
+    // From here on the launcher may have it.
     let Some(Delivery { event, fds }) = events.recv().await else {
-        return Err(Stillborn::NotStarted(NotStarted::LauncherGone));
+        return Err(Stillborn::Lost);
     };
     match event {
         Event::Started {
@@ -251,7 +290,7 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
         | Event::Ended { .. }
         | Event::SessionOpened { .. }
         | Event::SessionClosed { .. }
-        | Event::Explained { .. } => Err(Stillborn::NotStarted(NotStarted::LauncherGone)),
+        | Event::Explained { .. } => Err(Stillborn::Lost),
     }
 }
 

@@ -18,6 +18,7 @@ use tonic::codegen::Bytes;
 
 use super::{
     Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, StartReport, Stats, Stdin, Tuning,
+    disk::Disk,
     kept::KeptFile,
     lifecycle::Stop,
     log::{Cursor, Found, Front, Log, ReaderId},
@@ -36,6 +37,7 @@ pub struct Exec {
     attachment: Attachment,
     tuning: Tuning,
     stats: Arc<Stats>,
+    disk: Disk,
     created_at: SystemTime,
     finished: OnceLock<Instant>,
     log: Mutex<Log>,
@@ -52,7 +54,7 @@ impl Exec {
     pub(super) fn new(
         (id, key): (ExecId, ExecKey),
         spec: &ExecSpec,
-        (tuning, stats): (Tuning, Arc<Stats>),
+        (tuning, stats, disk): (Tuning, Arc<Stats>, Disk),
     ) -> (Arc<Self>, mpsc::UnboundedReceiver<Control>) {
         let (control, inbox) = mpsc::unbounded_channel();
         let (progress, _) = watch::channel(Progress {
@@ -71,6 +73,7 @@ impl Exec {
             attachment: spec.attachment(),
             tuning,
             stats,
+            disk,
             created_at: SystemTime::now(),
             finished: OnceLock::new(),
             log: Mutex::default(),
@@ -128,6 +131,11 @@ impl Exec {
     #[must_use]
     pub fn tuning(&self) -> Tuning {
         self.tuning
+    }
+
+    /// The threads that work on its output file.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// Counts a reader of its that was dropped because it took nothing for too long.

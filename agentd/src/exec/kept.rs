@@ -1,7 +1,7 @@
 //! The file that keeps the whole output of a command whose output no longer fits into the record.
 //!
 //! Nothing is written while everything fits. When the record is about to drop something, everything from
-//! the first byte on goes into the file, in order of arrival. Writing happens on the blocking pool, one
+//! the first byte on goes into the file, in order of arrival. Writing happens on threads of its own, one
 //! piece of work at a time. A disk that is full, broken or too slow costs the rest of the file and never
 //! the command.
 
@@ -13,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tokio::{sync::Notify, task::JoinHandle};
@@ -21,14 +21,12 @@ use tonic::codegen::Bytes;
 
 use super::{
     Event, EventBody, OutputFile, OutputStream,
+    disk::Disk,
     log::{Cursor, Found, Log},
 };
 
 /// Most bytes that wait to be written; beyond it the command's output is left in its pipes.
 const WAITING: usize = 3 * 1024 * 1024;
-
-/// Longest time that one piece of work may take before the disk counts as broken.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The file as readers see it.
 #[derive(Debug)]
@@ -74,6 +72,7 @@ pub(super) struct Keeper {
     kept: Arc<KeptFile>,
     path: String,
     cap: u64,
+    disk: Disk,
     /// Where in the record it reads; `None` while everything fits there.
     cursor: Option<Cursor>,
     queue: Vec<Bytes>,
@@ -95,11 +94,20 @@ impl Keeper {
             }),
             path,
             cap,
+            disk: Disk::default(),
             cursor: None,
             queue: Vec::new(),
             queued: 0,
             work: None,
             broken: None,
+        }
+    }
+
+    /// Works on these threads.
+    pub(super) fn on(self, disk: &Disk) -> Self {
+        Self {
+            disk: disk.clone(),
+            ..self
         }
     }
 
@@ -164,16 +172,19 @@ impl Keeper {
         let Some((since, work)) = &mut self.work else {
             return std::future::pending().await;
         };
-        let until = since.checked_add(PATIENCE).unwrap_or(*since);
-        let outcome = tokio::time::timeout_at(until.into(), work).await;
-        self.work = None;
+        let until = since.checked_add(self.disk.patience()).unwrap_or(*since);
+        let outcome = tokio::time::timeout_at(until.into(), &mut *work).await;
         match outcome {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => self.fail(error.to_string()),
             Ok(Err(error)) => self.fail(error.to_string()),
-            // The work goes on where it hangs; nobody waits for it any more.
-            Err(_) => self.fail("the disk is too slow".to_owned()),
+            Err(_) => {
+                // Where it hangs it goes on, and nobody waits for it; what has not begun never does.
+                work.abort();
+                self.fail("the disk is too slow".to_owned());
+            }
         }
+        self.work = None;
         self.kept.changed.notify_waiters();
         self.start();
     }
@@ -185,7 +196,8 @@ impl Keeper {
         let pieces = std::mem::take(&mut self.queue);
         self.queued = 0;
         let kept = Arc::clone(&self.kept);
-        let work = tokio::task::spawn_blocking(move || write(&kept, &pieces));
+        let disk = self.disk.clone();
+        let work = tokio::spawn(async move { disk.run(move || write(&kept, &pieces)).await? });
         self.work = Some((Instant::now(), work));
     }
 
@@ -240,7 +252,7 @@ fn write(kept: &KeptFile, pieces: &[Bytes]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::OwnedFd;
+    use std::{os::fd::OwnedFd, time::Duration};
 
     use nix::sys::memfd::{MFdFlags, memfd_create};
     use prost::bytes::BytesMut;
@@ -322,5 +334,43 @@ mod tests {
         assert!(told.bytes <= 100_000, "{told:?}");
         assert_eq!(told.bytes + told.missing, total);
         assert!(note.unwrap().starts_with("output store: only the first"));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_costs_the_rest_of_the_file_and_holds_up_no_reader() {
+        let disk = Disk::with_patience(Duration::from_millis(200));
+        let hung = crate::exec::disk::tests::hang(&disk);
+        tokio::task::yield_now().await;
+        let mut log = Log::default();
+        let file = memory_file();
+        let mut keeper =
+            Keeper::new(file.try_clone().unwrap(), "/o".to_owned(), u64::MAX).on(&disk);
+        print(&mut log, &mut keeper, &[65_536; 100]).await;
+        let (told, note) = keeper.finish(log.written().total()).await.unwrap();
+        assert_eq!((told.bytes, told.missing), (0, 6_553_600));
+        assert!(note.unwrap().ends_with("the disk is too slow"));
+        let registry = crate::exec::Registry::new(1, "boot").with_disk(&disk);
+        let spec = crate::launcher_link::fake::script_spec("a", "true");
+        let exec = registry.admit(&spec).unwrap().exec;
+        let kept = KeptFile {
+            file: file.try_clone().unwrap(),
+            bytes: AtomicU64::new(5),
+            promised: AtomicU64::new(5),
+            changed: Notify::new(),
+        };
+        file.write_at(b"12345", 0).unwrap();
+        exec.set_kept(&Arc::new(kept));
+        let read = exec.read_output(0, 5, Duration::from_millis(300));
+        let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+        assert!(read.unwrap().data.is_empty());
+        drop(hung);
+        disk.run(|| ()).await.unwrap();
+        assert_eq!(
+            file.metadata().unwrap().len(),
+            5,
+            "nothing is written afterwards"
+        );
+        let piece = exec.read_output(1, 5, Duration::ZERO).await;
+        assert_eq!(&piece.data[..], b"2345");
     }
 }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod conclude;
+mod disk;
 mod driver;
 mod end;
 mod event;

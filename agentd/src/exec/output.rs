@@ -1,11 +1,11 @@
 //! Reading what a command printed as bytes, in order of arrival: from the file that keeps it, else from
 //! the record.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use tonic::codegen::Bytes;
 
-use super::{Exec, ExecState};
+use super::{Exec, ExecState, kept::KeptFile};
 
 /// A piece of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,8 @@ pub struct OutputPiece {
 }
 
 impl Exec {
-    /// At most `limit` bytes from `offset` on, waiting up to `wait` for the first one.
+    /// At most `limit` bytes from `offset` on, waiting up to `wait` for the first one, and some seconds
+    /// more for a disk that hangs.
     pub async fn read_output(&self, offset: u64, limit: usize, wait: Duration) -> OutputPiece {
         let mut enough = std::pin::pin!(tokio::time::sleep(wait));
         let mut progress = self.progress();
@@ -63,12 +64,11 @@ impl Exec {
             return piece(start, join(pieces));
         };
         if offset < kept.bytes() {
-            let kept = Arc::clone(kept);
-            let read = tokio::task::spawn_blocking(move || kept.read_at(offset, limit)).await;
-            match read {
-                Ok(Ok(data)) => return piece(offset, data.into()),
-                Ok(Err(error)) => tracing::warn!(%error, "cannot read kept output"),
-                Err(error) => tracing::warn!(%error, "reading kept output failed"),
+            match self.read_kept(kept, offset, limit).await {
+                Ok(data) => return piece(offset, data.into()),
+                Err(error) => {
+                    tracing::warn!(exec = %self.id(), %error, "cannot read kept output");
+                }
             }
         }
         let (start, pieces) = self.bytes_from(offset, limit);
@@ -77,6 +77,20 @@ impl Exec {
             return piece(offset, Bytes::new());
         }
         piece(start, join(pieces))
+    }
+}
+
+impl Exec {
+    async fn read_kept(
+        &self,
+        kept: &Arc<KeptFile>,
+        offset: u64,
+        limit: usize,
+    ) -> io::Result<Vec<u8>> {
+        let kept = Arc::clone(kept);
+        let read = self.disk().run(move || kept.read_at(offset, limit));
+        // A read whose turn never comes is dropped undone.
+        tokio::time::timeout(self.disk().patience(), read).await??
     }
 }
 

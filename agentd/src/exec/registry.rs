@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::{
     Exec, ExecId, ExecSpec, ExecState, Stats, Tuning,
     admission::{Admission, Entry, MayWait},
+    disk::Disk,
     lifecycle::Stop,
     progress::Control,
 };
@@ -66,6 +67,7 @@ pub struct Registry {
     boot_id: String,
     tuning: Tuning,
     stats: Arc<Stats>,
+    disk: Disk,
     inner: Mutex<Inner>,
 }
 
@@ -87,6 +89,7 @@ impl Registry {
             boot_id: boot_id.to_owned(),
             tuning: Tuning::default(),
             stats: Arc::default(),
+            disk: Disk::default(),
             inner: Mutex::default(),
         }
     }
@@ -95,6 +98,13 @@ impl Registry {
     #[must_use]
     pub fn with_queue(mut self, max_queued: usize) -> Self {
         self.admission = Arc::new(Admission::new(self.admission.max_running(), max_queued));
+        self
+    }
+
+    /// Works on those threads.
+    #[cfg(test)]
+    pub(super) fn with_disk(mut self, disk: &Disk) -> Self {
+        self.disk = disk.clone();
         self
     }
 
@@ -140,7 +150,7 @@ impl Registry {
             .id
             .clone()
             .unwrap_or_else(|| ExecId::generated(&self.boot_id, key));
-        let surroundings = (self.tuning, Arc::clone(&self.stats));
+        let surroundings = (self.tuning, Arc::clone(&self.stats), self.disk.clone());
         let (exec, inbox) = Exec::new((id.clone(), key), spec, surroundings);
         inner.execs.insert((uid, id), Arc::clone(&exec));
         Ok(Admitted {

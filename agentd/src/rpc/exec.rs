@@ -94,7 +94,7 @@ impl ExecService for Execs {
         let encode = |id: &str, item| pb::RunResponse {
             event: Some(encode::item(id, item)),
         };
-        Ok(Response::new(stream::follow(reader, encode, |_| None)))
+        Ok(Response::new(stream::follow(reader, encode, stream::nothing)))
     }
 
     async fn attach(
@@ -111,7 +111,7 @@ impl ExecService for Execs {
         let encode = |id: &str, item| pb::AttachResponse {
             event: Some(encode::item(id, item)),
         };
-        Ok(Response::new(stream::follow(reader, encode, |_| None)))
+        Ok(Response::new(stream::follow(reader, encode, stream::nothing)))
     }
 
     async fn read_output(

@@ -47,11 +47,12 @@ impl<T> Stream for Responses<T> {
 }
 
 /// All of what `reader` gets, translated, then what `last` makes at the end.
-pub(super) fn follow<T, E, L>(reader: Reader, encode: E, last: L) -> Responses<T>
+pub(super) fn follow<T, E, L, F>(reader: Reader, encode: E, last: L) -> Responses<T>
 where
     T: Send + 'static,
     E: Fn(&str, ReadItem) -> T + Send + 'static,
-    L: FnOnce(&Reader) -> Option<T> + Send + 'static,
+    L: FnOnce(Arc<Exec>) -> F + Send + 'static,
+    F: Future<Output = Option<T>> + Send,
 {
     let (sender, queue) = mpsc::channel(QUEUE);
     let error = Arc::new(OnceLock::new());
@@ -70,15 +71,21 @@ where
     responses
 }
 
+/// For [`follow`]: nothing comes at the end.
+pub(super) async fn nothing<T>(_: Arc<Exec>) -> Option<T> {
+    None
+}
+
 /// Carries everything, or says why not.
-async fn carry<T, E, L>(
+async fn carry<T, E, L, F>(
     mut reader: Reader,
     (encode, last): (E, L),
     sender: &mpsc::Sender<Result<T, Status>>,
 ) -> Result<(), Problem>
 where
     E: Fn(&str, ReadItem) -> T,
-    L: FnOnce(&Reader) -> Option<T>,
+    L: FnOnce(Arc<Exec>) -> F,
+    F: Future<Output = Option<T>>,
 {
     let exec = Arc::clone(reader.exec());
     let mut sent = 0;
@@ -100,7 +107,7 @@ where
         // There is no terminal event: the stream must not look complete.
         return Err(why.into());
     }
-    let Some(message) = last(&reader) else {
+    let Some(message) = last(Arc::clone(&exec)).await else {
         return Ok(());
     };
     match send(sender, message, &exec).await {

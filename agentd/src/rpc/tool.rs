@@ -62,11 +62,10 @@ impl Tools {
                 id, item,
             ))),
         };
-        let last = |reader: &Reader| {
+        let last = async |exec: Arc<Exec>| {
+            let result = tool_text::result(&exec).await?;
             Some(pb::CallToolResponse {
-                message: Some(pb::call_tool_response::Message::Result(tool_text::result(
-                    reader.exec(),
-                )?)),
+                message: Some(pb::call_tool_response::Message::Result(result)),
             })
         };
         Ok(Box::pin(stream::follow(reader, encode, last)))

@@ -2,14 +2,15 @@
 
 mod outcome;
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use agentd_proto::v1 as pb;
 
 use super::encode;
 use crate::{
+    aside::aside,
     exec::{Exec, ExecState, ExitReason, ExitResult},
-    text::{self, Finished, Outcome, Rendered},
+    text::{self, Finished, Outcome, Output, Rendered},
 };
 
 /// Bytes from the end of the output that are looked at: more than the text can show, with room for
@@ -17,9 +18,9 @@ use crate::{
 const TAIL_BYTES: u64 = 512 * 1024;
 
 /// The result; `None` for an execution that has none.
-pub(super) fn result(exec: &Exec) -> Option<pb::ToolResult> {
+pub(super) async fn result(exec: &Exec) -> Option<pb::ToolResult> {
     let end = exec.result()?;
-    let rendered = render(exec, &end);
+    let rendered = render(exec, &end).await;
     Some(pb::ToolResult {
         text: rendered.text,
         is_error: !end.reason.is_own_end(),
@@ -30,7 +31,7 @@ pub(super) fn result(exec: &Exec) -> Option<pb::ToolResult> {
     })
 }
 
-fn render(exec: &Exec, end: &ExitResult) -> Rendered {
+async fn render(exec: &Exec, end: &Arc<ExitResult>) -> Rendered {
     if let Some(blocked) = &end.blocked {
         return Rendered {
             text: text::blocked(blocked),
@@ -40,13 +41,47 @@ fn render(exec: &Exec, end: &ExitResult) -> Rendered {
     }
     let excerpt = exec.excerpt(TAIL_BYTES);
     let full_output = full_output(exec, end);
-    text::render(&Finished {
-        head: &excerpt.head,
-        dropped_bytes: excerpt.dropped,
-        tail: &excerpt.tail,
-        full_output: full_output.as_deref(),
-        outcome: &outcome::of(exec.start_report().as_deref(), end),
-    })
+    let outcome = outcome::of(exec.start_report().as_deref(), end);
+    let length = excerpt.head.len().saturating_add(excerpt.tail.len());
+    let rendered = aside(length, move || {
+        text::render(&Finished {
+            head: &excerpt.head,
+            dropped_bytes: excerpt.dropped,
+            tail: &excerpt.tail,
+            full_output: full_output.as_deref(),
+            outcome: &outcome,
+        })
+    });
+    rendered.await.unwrap_or_else(unreadable)
+}
+
+/// A stretch of output, cleaned and bounded: its start, the number of bytes that are left out, its end, and
+/// where all of it can be read.
+pub(super) async fn output(
+    (head, left_out, tail): (Vec<u8>, u64, Vec<u8>),
+    full_output: Option<String>,
+) -> Rendered {
+    let length = head.len().saturating_add(tail.len());
+    let rendered = aside(length, move || {
+        text::output(&Output {
+            head: &head,
+            dropped_bytes: left_out,
+            tail: &tail,
+            full_output: full_output.as_deref(),
+        })
+    });
+    rendered.await.unwrap_or_else(unreadable)
+}
+
+/// Instead of output that could not be cleaned: a defect of ours, and no reason to show it raw.
+fn unreadable() -> Rendered {
+    Rendered {
+        text:
+            "[agentd could not render this output; redirect it to a file and look at parts of it]"
+                .to_owned(),
+        omitted_chars: 0,
+        omitted_lines: 0,
+    }
 }
 
 /// Where the model can read all of the output: in a file, or with the tool for it.

@@ -217,6 +217,8 @@ impl Progress {
             return Next::GiveUp(match refusal {
                 // It may have been started and forgotten since.
                 Refusal::Unknown if self.phase >= Phase::Sent => GiveUp::Forgotten,
+                // It may have been started before the launcher died.
+                Refusal::Dying if self.phase >= Phase::Sent => GiveUp::Restarted,
                 Refusal::Unknown
                 | Refusal::SlowReader
                 | Refusal::Busy

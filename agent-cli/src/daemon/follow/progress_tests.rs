@@ -178,10 +178,21 @@ fn every_hopeless_fault_has_its_end_and_none_of_them_is_a_success() {
 
 #[test]
 fn a_start_that_may_have_arrived_and_is_unknown_now_may_have_run() {
-    let mut progress = exec();
-    let _: Next = progress.on_fault(&reset(), NOW, 0);
-    let next = progress.on_fault(&Fault::Refused(Refusal::Unknown), NOW, 0);
-    assert_eq!(next, Next::GiveUp(GiveUp::Forgotten));
+    for (refusal, unsent, sent) in [
+        (Refusal::Unknown, GiveUp::Refused, GiveUp::Forgotten),
+        (Refusal::Dying, GiveUp::Refused, GiveUp::Restarted),
+    ] {
+        let mut progress = exec();
+        let refused = Fault::Refused(refusal);
+        let next = progress.clone().on_fault(&refused, NOW, 0);
+        assert_eq!(next, Next::GiveUp(unsent));
+        let _: Next = progress.on_fault(&reset(), NOW, 0);
+        assert_eq!(
+            progress.on_fault(&refused, NOW, 0),
+            Next::GiveUp(sent),
+            "{refusal:?}"
+        );
+    }
 }
 
 #[test]

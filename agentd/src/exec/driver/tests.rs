@@ -569,3 +569,33 @@ async fn silence_is_broken_by_heartbeats() {
         }
     }
 }
+
+/// The threads of the parser hang, whatever for.
+#[test]
+fn a_parser_that_hangs_keeps_no_command_from_running_or_from_being_ended() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let (release, hung) = std_mpsc::channel::<()>();
+    runtime.block_on(async {
+        let hanging = tokio::task::spawn_blocking(move || hung.recv().unwrap_or(()));
+        let (executor, spawned, _) = stage(registry(2));
+        let (stopped, _) = executor.submit(script_spec("a", "true")).unwrap();
+        let (runs, _) = executor.submit(script_spec("b", "true")).unwrap();
+        stopped.request_stop(StopReason::Cancelled, None);
+        tokio::time::timeout(CHECK_PATIENCE, stopped.ended())
+            .await
+            .expect("a stop is heard while the parser hangs");
+        assert_eq!(stopped.result().unwrap().reason, ExitReason::Cancelled);
+        let mut command = next(&spawned).await;
+        runs.started().await.unwrap();
+        command.fds.clear();
+        command.leader_exits();
+        runs.ended().await;
+        assert_eq!(runs.result().unwrap().reason, ExitReason::Exited);
+        drop(release);
+        hanging.await.unwrap();
+    });
+}

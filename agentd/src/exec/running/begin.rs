@@ -54,7 +54,7 @@ impl Running {
             main,
             errors: ends.errors,
             state: ends.state,
-            keeper,
+            keeper: keeper.map(|keeper| keeper.on(job.exec.disk())),
             events: beginning.events,
             since: now,
             held: None,

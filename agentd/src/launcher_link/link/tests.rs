@@ -212,9 +212,36 @@ async fn the_launchers_death_ends_everything_as_lost() {
 }
 
 #[tokio::test]
+async fn a_command_is_lost_and_not_refused_once_a_launcher_that_died_may_have_started_it() {
+    for word in [None, Some(Event::Reloaded { result: Ok(0) })] {
+        let link = launcher(move |side, request, _| {
+            if let Request::Spawn { .. } = request {
+                if let Some(word) = &word {
+                    side.send(word);
+                }
+                side.die();
+            }
+        });
+        let end = run(link.clone(), "x").await.unwrap();
+        assert_eq!(end.reason, ExitReason::Lost);
+        assert!(!end.proven && !end.output_complete && end.started_at.is_none());
+        assert!(end.notes[0].contains("may have run"), "{:?}", end.notes);
+        // One that was never sent was refused.
+        link.lost().await;
+        assert_eq!(run(link, "x").await, Err(NotStarted::LauncherGone));
+    }
+}
+
+#[tokio::test]
 async fn a_stop_reaches_the_launcher_even_before_the_start() {
-    let link = launcher(|side, request, _| match request {
-        Request::Spawn { exec, .. } => side.send(&started(exec)),
+    let (spawning, mut spawned) = tokio::sync::mpsc::unbounded_channel();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let link = launcher(move |side, request, _| match request {
+        Request::Spawn { exec, .. } => {
+            spawning.send(()).unwrap();
+            gone.recv().unwrap();
+            side.send(&started(exec));
+        }
         Request::Stop { exec, reason, .. } => {
             let status = LeaderStatus::Signaled {
                 signal: 15,
@@ -232,7 +259,9 @@ async fn a_stop_reaches_the_launcher_even_before_the_start() {
     });
     let executor = executor(link);
     let (exec, _) = executor.submit(script_spec("a", "x")).unwrap();
+    spawned.recv().await.unwrap();
     exec.request_stop(StopReason::Cancelled, None);
+    go.send(()).unwrap();
     exec.ended().await;
     let end = exec.result().unwrap();
     assert_eq!((end.reason, end.signal), (ExitReason::Cancelled, Some(15)));

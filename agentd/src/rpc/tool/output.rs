@@ -15,7 +15,6 @@ use crate::{
     exec::{Exec, OutputPiece},
     rpc::tool_text,
     session::Session,
-    text::{self, Output},
 };
 
 /// Most bytes of one page: as many as there are characters in a text for a model at most, so that a page
@@ -78,12 +77,9 @@ async fn news(read: &Read) -> answer::Told {
         "bash_output with bash_id {:?} and after {from}",
         read.exec.id().as_str()
     );
-    let rendered = text::output(&Output {
-        head: &stretch.head,
-        dropped_bytes: stretch.left_out,
-        tail: &stretch.tail,
-        full_output: (!stretch.is_lost).then_some(&place),
-    });
+    let place = (!stretch.is_lost).then_some(place);
+    let parts = (stretch.head, stretch.left_out, stretch.tail);
+    let rendered = tool_text::output(parts, place).await;
     answer::Told {
         rendered: answer::or_empty(rendered, "(no new output)"),
         lines: tool_text::state_lines(&read.exec),
@@ -183,12 +179,8 @@ async fn page(read: &Read, after: u64) -> answer::Told {
         length.saturating_sub(unfinished(&piece.data))
     };
     let next = piece.offset.saturating_add(u64_of(kept));
-    let rendered = text::output(&Output {
-        head: piece.data.get(..kept).unwrap_or_default(),
-        dropped_bytes: 0,
-        tail: b"",
-        full_output: None,
-    });
+    let data = piece.data.get(..kept).unwrap_or_default().to_vec();
+    let rendered = tool_text::output((data, 0, Vec::new()), None).await;
     let mut lines = Vec::new();
     if piece.offset > after && length > 0 {
         lines.push(format!(
