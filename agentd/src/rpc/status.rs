@@ -179,6 +179,7 @@ impl From<AdmitError> for Problem {
         let message = error.to_string();
         match error {
             AdmitError::Conflict(_) => Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message),
+            AdmitError::Expired(_) => Self::new(Code::NotFound, "EXEC_EXPIRED", message),
             AdmitError::Full(_) => full(message),
             AdmitError::Draining => draining(message),
         }
