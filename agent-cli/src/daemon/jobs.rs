@@ -5,7 +5,10 @@ use std::time::Duration;
 use agentd_proto::v1;
 use serde::Serialize;
 
-use super::{Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client};
+use super::{
+    Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client,
+    link::Link,
+};
 
 /// How long a question may take while the connection is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,15 +71,7 @@ impl Daemon {
     /// # Errors
     /// The daemon refused it, or the connection broke.
     pub async fn start_background(&self, request: ExecRequest) -> Result<Job, DaemonError> {
-        use v1::disconnect_policy::Policy;
-        let mut spec = wire_spec(request, Policy::Keep(true))?;
-        spec.background = true;
-        // A daemon that was restarted does not have the session, so it cannot start it again.
-        let answer = self.link().ask("ExecService.Start", PATIENCE, |channel| {
-            let spec = Some(spec.clone());
-            async move { client(channel).start(v1::StartRequest { spec }).await }
-        });
-        job(answer.await?.into_inner().exec)
+        start_background(self.link(), request).await
     }
 
     /// The caller's commands, oldest first.
@@ -214,6 +209,19 @@ impl Daemon {
     }
 }
 
+async fn start_background(link: &Link, request: ExecRequest) -> Result<Job, DaemonError> {
+    use v1::disconnect_policy::Policy;
+    let mut spec = wire_spec(request, Policy::Keep(true))?;
+    spec.background = true;
+    // Asked again and again while the connection is broken, but never of a daemon that was restarted.
+    spec.expected_boot_id = link.boot()?;
+    let answer = link.ask("ExecService.Start", PATIENCE, |channel| {
+        let spec = Some(spec.clone());
+        async move { client(channel).start(v1::StartRequest { spec }).await }
+    });
+    job(answer.await?.into_inner().exec)
+}
+
 fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
     let exec = exec.ok_or(DaemonError::Malformed("the execution"))?;
     let state = match exec.state() {
@@ -233,4 +241,35 @@ fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
         signal: outcome.as_ref().and_then(|outcome| outcome.signal),
         outcome,
     })
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::{ExecRequest, start_background};
+    use crate::daemon::{ExecCommand, ExecInput, ExecPlace, fake};
+
+    #[tokio::test]
+    async fn a_background_command_is_started_by_the_daemon_that_was_meant_or_not_at_all() {
+        let fake = fake::start().await;
+        let request = |id: &str| ExecRequest {
+            exec_id: id.into(),
+            command: ExecCommand::Script(b"true".into()),
+            place: ExecPlace::Session("s-1".into()),
+            cwd: "".into(),
+            env: Vec::new(),
+            timeout: None,
+            queue: None,
+            input: ExecInput::Nothing,
+        };
+        start_background(&fake.link, request("a")).await.unwrap();
+        fake.told.replace();
+        for id in ["a", "b"] {
+            let error = start_background(&fake.link, request(id)).await.unwrap_err();
+            assert!(error.is_session_gone(), "{id}: {error}");
+        }
+        assert_eq!(fake.told.begun.load(Ordering::Relaxed), 1);
+    }
 }

@@ -325,6 +325,69 @@ async fn an_id_of_another_boot_is_told_from_one_that_was_never_there() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_meant_for_an_earlier_daemon_starts_nothing() {
+    use pb::tool_service_server::ToolService;
+    let (daemon, commands) = stage(Registry::new(8, "boot"));
+    let execs = Execs(Arc::clone(&daemon));
+    let tools = crate::rpc::tool::Tools(Arc::clone(&daemon));
+    let meant_for = |boot: &str| pb::ExecSpec {
+        expected_boot_id: boot.to_owned(),
+        ..spec("a", "/w/sub")
+    };
+    let tool = |name: &str, boot: &str| pb::CallToolRequest {
+        name: name.to_owned(),
+        input_json: match name {
+            "bash" => r#"{"command":"true"}"#,
+            _ => r#"{"bash_id":"a"}"#,
+        }
+        .to_owned(),
+        sandbox: meant_for(boot).sandbox,
+        call_id: "b".to_owned(),
+        expected_boot_id: boot.to_owned(),
+        ..pb::CallToolRequest::default()
+    };
+    for boot in ["earlier", "boot-", "BOOT"] {
+        let wire = || Some(meant_for(boot));
+        let mut refused = vec![
+            execs
+                .start(call(pb::StartRequest { spec: wire() }))
+                .await
+                .unwrap_err(),
+            execs
+                .run(call(pb::RunRequest { spec: wire() }))
+                .await
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for name in ["bash", "bash_output", "bash_kill"] {
+            refused.push(
+                tools
+                    .call_tool(call(tool(name, boot)))
+                    .await
+                    .map(drop)
+                    .unwrap_err(),
+            );
+        }
+        for status in refused {
+            assert_eq!(status.code(), Code::NotFound, "{boot}: {status}");
+            assert!(details(&status).contains("INSTANCE_RESTARTED"), "{boot}");
+        }
+    }
+    assert!(commands.lock().unwrap().is_empty());
+    assert!(daemon.executor.registry().list(ME).is_empty());
+    for boot in ["boot", ""] {
+        let spec = Some(meant_for(boot));
+        execs.start(call(pb::StartRequest { spec })).await.unwrap();
+    }
+    tools
+        .call_tool(call(tool("bash", "boot")))
+        .await
+        .map(drop)
+        .unwrap();
+    assert_eq!(daemon.executor.registry().list(ME).len(), 2);
+}
+
+#[tokio::test]
 async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
     let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
     let execs = Execs(Arc::clone(&daemon));
