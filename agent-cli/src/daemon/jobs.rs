@@ -19,6 +19,9 @@ const PAGE: u32 = 500;
 /// More pages than a daemon has.
 const MAX_PAGES: u32 = 100;
 
+const QUEUED: &str = "queued";
+const RUNNING: &str = "running";
+
 /// A command that the daemon knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Job {
@@ -123,20 +126,7 @@ impl Daemon {
     /// # Errors
     /// The daemon does not know it, or the connection broke.
     pub async fn wait_for(&self, exec_id: &str) -> Result<Outcome, DaemonError> {
-        loop {
-            let request = v1::WaitRequest {
-                exec_id: exec_id.to_owned(),
-                wait: None,
-            };
-            let answer = self.link().ask("ExecService.Wait", PATIENCE, |channel| {
-                let request = request.clone();
-                async move { client(channel).wait(request).await }
-            });
-            let job = job(answer.await?.into_inner().exec)?;
-            if let Some(outcome) = job.outcome {
-                return Ok(outcome);
-            }
-        }
+        wait_for(self.link(), exec_id).await
     }
 
     /// Reads what a command has printed from `offset` on, and waits up to `wait` for the first byte of it.
@@ -222,11 +212,31 @@ async fn start_background(link: &Link, request: ExecRequest) -> Result<Job, Daem
     job(answer.await?.into_inner().exec)
 }
 
+async fn wait_for(link: &Link, exec_id: &str) -> Result<Outcome, DaemonError> {
+    loop {
+        let request = v1::WaitRequest {
+            exec_id: exec_id.to_owned(),
+            wait: None,
+        };
+        let answer = link.ask("ExecService.Wait", PATIENCE, |channel| {
+            let request = request.clone();
+            async move { client(channel).wait(request).await }
+        });
+        let job = job(answer.await?.into_inner().exec)?;
+        match (job.outcome, job.state) {
+            (Some(outcome), _) => return Ok(outcome),
+            // Only what is not over yet may be asked for again.
+            (None, QUEUED | RUNNING) => {}
+            (None, _) => return Err(DaemonError::Malformed("the result of a command that ended")),
+        }
+    }
+}
+
 fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
     let exec = exec.ok_or(DaemonError::Malformed("the execution"))?;
     let state = match exec.state() {
-        v1::ExecState::Queued => "queued",
-        v1::ExecState::Running => "running",
+        v1::ExecState::Queued => QUEUED,
+        v1::ExecState::Running => RUNNING,
         v1::ExecState::Ended => "ended",
         v1::ExecState::Unspecified => "unknown",
     };
@@ -248,8 +258,15 @@ fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use super::{ExecRequest, start_background};
-    use crate::daemon::{ExecCommand, ExecInput, ExecPlace, fake};
+    use super::{ExecRequest, start_background, wait_for};
+    use crate::daemon::{DaemonError, ExecCommand, ExecInput, ExecPlace, fake};
+
+    #[tokio::test]
+    async fn an_end_without_a_result_is_not_waited_for_again_and_again() {
+        let fake = fake::start().await;
+        let error = wait_for(&fake.link, "a").await.unwrap_err();
+        assert!(matches!(error, DaemonError::Malformed(_)), "{error}");
+    }
 
     #[tokio::test]
     async fn a_background_command_is_started_by_the_daemon_that_was_meant_or_not_at_all() {

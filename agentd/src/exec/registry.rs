@@ -116,8 +116,7 @@ impl Registry {
         let uid = spec.invocation.caller.uid;
         if let Some(id) = &spec.id
             && let Some(known) = inner.execs.get(&(uid, id.clone()))
-            // One that was never started is nobody's to find; its id is free for another try.
-            && !matches!(known.state(), ExecState::NotStarted(_))
+            && is_or_was(known)
         {
             if *known.digest() != spec.digest() {
                 return Err(AdmitError::Conflict(id.clone()));
@@ -165,7 +164,8 @@ impl Registry {
         let id = ExecId::parse(id)?;
         let mut inner = self.lock();
         inner.forget_old(Instant::now());
-        inner.execs.get(&(caller.uid, id)).cloned()
+        let exec = inner.execs.get(&(caller.uid, id));
+        exec.filter(|exec| is_or_was(exec)).cloned()
     }
 
     /// All executions of this caller, oldest first.
@@ -176,7 +176,7 @@ impl Registry {
         let mut execs: Vec<_> = inner
             .execs
             .values()
-            .filter(|exec| exec.owner().uid == caller.uid)
+            .filter(|exec| exec.owner().uid == caller.uid && is_or_was(exec))
             .cloned()
             .collect();
         execs.sort_by_key(|exec| exec.key());
@@ -254,6 +254,12 @@ impl Exec {
     }
 }
 
+/// Waits, runs or has a result. One that was never started is nobody's to find, and its id is free for
+/// another try.
+fn is_or_was(exec: &Exec) -> bool {
+    !matches!(exec.state(), ExecState::NotStarted(_))
+}
+
 impl Inner {
     fn running(&self) -> impl Iterator<Item = &Arc<Exec>> {
         self.execs
@@ -274,7 +280,7 @@ impl Inner {
         for name in surplus {
             // One that was never started is no run: its id is free for another try.
             if let Some(exec) = self.execs.remove(&name)
-                && !matches!(exec.state(), ExecState::NotStarted(_))
+                && is_or_was(&exec)
             {
                 self.spent.add(&name, now);
             }

@@ -51,8 +51,9 @@ impl Execs {
         })
     }
 
-    fn wire(&self, exec: &Exec) -> pb::Exec {
-        encode::exec(exec, &self.0.identity.boot_id)
+    /// An execution as it stands; where it was never started, why.
+    fn wire(&self, exec: &Exec) -> Result<pb::Exec, Problem> {
+        Ok(encode::exec(exec, &self.0.identity.boot_id)?)
     }
 }
 
@@ -74,7 +75,7 @@ impl ExecService for Execs {
             .await
             .map_err(Problem::from)?;
         Ok(Response::new(pb::StartResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
             created,
         }))
     }
@@ -134,7 +135,7 @@ impl ExecService for Execs {
         // Running out of patience is an answer: the execution as it stands.
         drop(tokio::time::timeout(patience, exec.ended()).await);
         Ok(Response::new(pb::WaitResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
         }))
     }
 
@@ -145,7 +146,7 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let exec = self.find(caller, &request.get_ref().exec_id)?;
         Ok(Response::new(pb::GetExecResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
         }))
     }
 
@@ -156,7 +157,9 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let page = Page::of(request.get_ref())?;
         let execs = self.0.executor.registry().list(caller);
-        Ok(Response::new(page.fill(&execs, |exec| self.wire(exec))))
+        Ok(Response::new(
+            page.fill(&execs, |exec| self.wire(exec).ok()),
+        ))
     }
 
     async fn write_stdin(
@@ -196,7 +199,7 @@ impl ExecService for Execs {
             exec.request_stop(StopReason::Cancelled, grace_ms);
             exec.ended().await;
         }
-        // Without a result nothing was ever started.
+        let wire = self.wire(&exec)?;
         let proven = exec.result().is_none_or(|result| result.proven);
         let outcome = match (over, proven) {
             (true, _) => pb::TerminateOutcome::AlreadyExited,
@@ -205,7 +208,7 @@ impl ExecService for Execs {
         };
         Ok(Response::new(pb::TerminateResponse {
             outcome: outcome.into(),
-            exec: Some(self.wire(&exec)),
+            exec: Some(wire),
         }))
     }
 

@@ -85,8 +85,13 @@ impl ExecService for Fake {
         }))
     }
 
+    /// Breaks the protocol: an end without a result.
     async fn wait(&self, _: Request<v1::WaitRequest>) -> Answer<v1::WaitResponse> {
-        unused()
+        let exec = v1::Exec {
+            state: v1::ExecState::Ended.into(),
+            ..v1::Exec::default()
+        };
+        Ok(Response::new(v1::WaitResponse { exec: Some(exec) }))
     }
 
     async fn list(&self, _: Request<v1::ListExecsRequest>) -> Answer<v1::ListExecsResponse> {

@@ -436,6 +436,59 @@ async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
     assert_eq!(daemon.executor.registry().queued(), 0);
 }
 
+/// Its client has gone when the queue gives it up: whoever else asks is told why, or that there is none.
+#[tokio::test]
+async fn what_was_given_up_in_the_queue_is_never_an_end_without_a_result() {
+    let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
+    let execs = Execs(daemon);
+    let start = |id: &str, millis: i32| {
+        let mut spec = spec(id, "/w/sub");
+        spec.queue_timeout = Some(prost_types::Duration {
+            seconds: 0,
+            nanos: millis * 1_000_000,
+        });
+        call(pb::StartRequest { spec: Some(spec) })
+    };
+    execs.start(start("a", 0)).await.unwrap();
+    let wait = || pb::WaitRequest {
+        exec_id: "b".to_owned(),
+        wait: None,
+    };
+    let terminate = || pb::TerminateRequest {
+        exec_id: "b".to_owned(),
+        grace: None,
+    };
+    let waited = {
+        let mut started = execs.start(start("b", 100));
+        tokio::select! {
+            biased;
+            _ = &mut started => panic!("there is no slot"),
+            () = std::future::ready(()) => {}
+        }
+        drop(started);
+        execs.wait(call(wait())).await.unwrap_err()
+    };
+    assert!(details(&waited).contains("LIMIT_EXECS"), "{waited}");
+    let get = pb::GetExecRequest {
+        exec_id: "b".to_owned(),
+    };
+    for status in [
+        execs.get(call(get)).await.unwrap_err(),
+        execs.wait(call(wait())).await.unwrap_err(),
+        execs.terminate(call(terminate())).await.unwrap_err(),
+    ] {
+        assert!(details(&status).contains("EXEC_EXPIRED"), "{status}");
+    }
+    for state in [pb::ExecState::Unspecified, pb::ExecState::Ended] {
+        let list = pb::ListExecsRequest {
+            state: state.into(),
+            ..pb::ListExecsRequest::default()
+        };
+        let listed = execs.list(call(list)).await.unwrap().into_inner().execs;
+        assert!(listed.iter().all(|exec| exec.exec_id == "a"), "{listed:?}");
+    }
+}
+
 /// remote.md G7, H6: four commands print as fast as they can, each with a reader, and health is asked all
 /// the while.
 #[test]
