@@ -11,7 +11,7 @@ use super::{
     command::{policy_of, wire_spec},
     convert,
     follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
-    link::Link,
+    link::{Line, Link},
 };
 use crate::agent::ports::BoxFuture;
 
@@ -130,13 +130,17 @@ impl Call for ExecCall {
         "ExecService.Run"
     }
 
-    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
+    fn open(&self, line: Line, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
         Box::pin(async move {
-            let mut client = client(channel);
+            let mut client = client(line.channel);
             let after_seq = match (resume, &self.spec) {
                 (Resume::Start, Some(spec)) => {
-                    let spec = Some(spec.clone());
-                    let answer = client.run(v1::RunRequest { spec }).await?;
+                    let spec = v1::ExecSpec {
+                        expected_boot_id: line.boot.to_string(),
+                        ..spec.clone()
+                    };
+                    let request = v1::RunRequest { spec: Some(spec) };
+                    let answer = client.run(request).await?;
                     let events = answer.into_inner().map(|message| Ok(piece(message?.event)));
                     return Ok(Box::pin(events) as Pieces);
                 }

@@ -87,6 +87,12 @@ impl Told {
 }
 
 impl Told {
+    /// Is replaced by another daemon behind something that keeps the connections.
+    pub(super) fn replace(&self) {
+        self.boot.fetch_add(1, Ordering::Relaxed);
+        self.execs.lock().unwrap().clear();
+    }
+
     /// Every connection breaks; the daemon stays.
     pub(super) fn break_connections(&self) {
         self.breaks.notify_waiters();
@@ -220,6 +226,16 @@ impl Fake {
     fn begin(&self, exec_id: &str) {
         if self.0.execs.lock().unwrap().insert(exec_id.to_owned()) {
             self.0.begun.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What was meant for an earlier daemon is refused.
+    fn same_boot(&self, expected: &str) -> Result<(), Status> {
+        let boot = self.0.boot.load(Ordering::Relaxed).to_string();
+        if expected == boot {
+            Ok(())
+        } else {
+            Err(refusal(Code::NotFound, "agentd", "INSTANCE_RESTARTED"))
         }
     }
 

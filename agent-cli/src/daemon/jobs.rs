@@ -5,7 +5,10 @@ use std::time::Duration;
 use agentd_proto::v1;
 use serde::Serialize;
 
-use super::{Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client};
+use super::{
+    Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client,
+    link::Link,
+};
 
 /// How long a question may take while the connection is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -15,6 +18,9 @@ const READ_BYTES: u64 = 256 << 10;
 const PAGE: u32 = 500;
 /// More pages than a daemon has.
 const MAX_PAGES: u32 = 100;
+
+const QUEUED: &str = "queued";
+const RUNNING: &str = "running";
 
 /// A command that the daemon knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,15 +74,7 @@ impl Daemon {
     /// # Errors
     /// The daemon refused it, or the connection broke.
     pub async fn start_background(&self, request: ExecRequest) -> Result<Job, DaemonError> {
-        use v1::disconnect_policy::Policy;
-        let mut spec = wire_spec(request, Policy::Keep(true))?;
-        spec.background = true;
-        // A daemon that was restarted does not have the session, so it cannot start it again.
-        let answer = self.link().ask("ExecService.Start", PATIENCE, |channel| {
-            let spec = Some(spec.clone());
-            async move { client(channel).start(v1::StartRequest { spec }).await }
-        });
-        job(answer.await?.into_inner().exec)
+        start_background(self.link(), request).await
     }
 
     /// The caller's commands, oldest first.
@@ -128,20 +126,7 @@ impl Daemon {
     /// # Errors
     /// The daemon does not know it, or the connection broke.
     pub async fn wait_for(&self, exec_id: &str) -> Result<Outcome, DaemonError> {
-        loop {
-            let request = v1::WaitRequest {
-                exec_id: exec_id.to_owned(),
-                wait: None,
-            };
-            let answer = self.link().ask("ExecService.Wait", PATIENCE, |channel| {
-                let request = request.clone();
-                async move { client(channel).wait(request).await }
-            });
-            let job = job(answer.await?.into_inner().exec)?;
-            if let Some(outcome) = job.outcome {
-                return Ok(outcome);
-            }
-        }
+        wait_for(self.link(), exec_id).await
     }
 
     /// Reads what a command has printed from `offset` on, and waits up to `wait` for the first byte of it.
@@ -214,11 +199,44 @@ impl Daemon {
     }
 }
 
+async fn start_background(link: &Link, request: ExecRequest) -> Result<Job, DaemonError> {
+    use v1::disconnect_policy::Policy;
+    let mut spec = wire_spec(request, Policy::Keep(true))?;
+    spec.background = true;
+    // Asked again and again while the connection is broken, but never of a daemon that was restarted.
+    spec.expected_boot_id = link.boot()?;
+    let answer = link.ask("ExecService.Start", PATIENCE, |channel| {
+        let spec = Some(spec.clone());
+        async move { client(channel).start(v1::StartRequest { spec }).await }
+    });
+    job(answer.await?.into_inner().exec)
+}
+
+async fn wait_for(link: &Link, exec_id: &str) -> Result<Outcome, DaemonError> {
+    loop {
+        let request = v1::WaitRequest {
+            exec_id: exec_id.to_owned(),
+            wait: None,
+        };
+        let answer = link.ask("ExecService.Wait", PATIENCE, |channel| {
+            let request = request.clone();
+            async move { client(channel).wait(request).await }
+        });
+        let job = job(answer.await?.into_inner().exec)?;
+        match (job.outcome, job.state) {
+            (Some(outcome), _) => return Ok(outcome),
+            // Only what is not over yet may be asked for again.
+            (None, QUEUED | RUNNING) => {}
+            (None, _) => return Err(DaemonError::Malformed("the result of a command that ended")),
+        }
+    }
+}
+
 fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
     let exec = exec.ok_or(DaemonError::Malformed("the execution"))?;
     let state = match exec.state() {
-        v1::ExecState::Queued => "queued",
-        v1::ExecState::Running => "running",
+        v1::ExecState::Queued => QUEUED,
+        v1::ExecState::Running => RUNNING,
         v1::ExecState::Ended => "ended",
         v1::ExecState::Unspecified => "unknown",
     };
@@ -233,4 +251,42 @@ fn job(exec: Option<v1::Exec>) -> Result<Job, DaemonError> {
         signal: outcome.as_ref().and_then(|outcome| outcome.signal),
         outcome,
     })
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::{ExecRequest, start_background, wait_for};
+    use crate::daemon::{DaemonError, ExecCommand, ExecInput, ExecPlace, fake};
+
+    #[tokio::test]
+    async fn an_end_without_a_result_is_not_waited_for_again_and_again() {
+        let fake = fake::start().await;
+        let error = wait_for(&fake.link, "a").await.unwrap_err();
+        assert!(matches!(error, DaemonError::Malformed(_)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_background_command_is_started_by_the_daemon_that_was_meant_or_not_at_all() {
+        let fake = fake::start().await;
+        let request = |id: &str| ExecRequest {
+            exec_id: id.into(),
+            command: ExecCommand::Script(b"true".into()),
+            place: ExecPlace::Session("s-1".into()),
+            cwd: "".into(),
+            env: Vec::new(),
+            timeout: None,
+            queue: None,
+            input: ExecInput::Nothing,
+        };
+        start_background(&fake.link, request("a")).await.unwrap();
+        fake.told.replace();
+        for id in ["a", "b"] {
+            let error = start_background(&fake.link, request(id)).await.unwrap_err();
+            assert!(error.is_session_gone(), "{id}: {error}");
+        }
+        assert_eq!(fake.told.begun.load(Ordering::Relaxed), 1);
+    }
 }

@@ -97,6 +97,14 @@ impl Link {
         Ok(line.channel)
     }
 
+    /// The process at the other end of the current connection.
+    pub(super) fn boot(&self) -> Result<String, DaemonError> {
+        let line = self
+            .line()
+            .map_err(|fault| DaemonError::Broken(fault.to_string()))?;
+        Ok(line.boot.to_string())
+    }
+
     /// A connection other than `broken`: the one that somebody else has made meanwhile, or a new one.
     pub(super) async fn renew(&self, broken: &Line) -> Result<Line, Fault> {
         let _one_at_a_time = self.dialling.lock().await;

@@ -14,12 +14,12 @@ use agentd_proto::v1::{
 };
 use sha2::{Digest, Sha256};
 use tokio_stream::StreamExt;
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use super::{
     Daemon, DaemonError, ExecEvent, Lease, OutputStream, convert, error, exec,
     follow::{Call, Delivery, Follow, LastMessage, Piece, Pieces, Progress, Resume, Terms},
-    link::Link,
+    link::{Line, Link},
 };
 use crate::{
     agent::{
@@ -256,8 +256,9 @@ impl Call for ToolRequest {
         "ToolService.CallTool"
     }
 
-    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
+    fn open(&self, line: Line, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
         Box::pin(async move {
+            let channel = line.channel;
             if let Resume::After(seq) = resume
                 && seq > 0
             {
@@ -270,7 +271,10 @@ impl Call for ToolRequest {
             let answer = ToolServiceClient::new(channel)
                 .max_decoding_message_size(MAX_MESSAGE_BYTES)
                 .max_encoding_message_size(MAX_MESSAGE_BYTES)
-                .call_tool(self.0.clone())
+                .call_tool(v1::CallToolRequest {
+                    expected_boot_id: line.boot.to_string(),
+                    ..self.0.clone()
+                })
                 .await?;
             let pieces = answer.into_inner().map(|message| {
                 Ok(match message?.message {

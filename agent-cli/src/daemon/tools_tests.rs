@@ -157,6 +157,19 @@ async fn a_call_that_a_restart_cut_off_is_unknown_and_not_repeated() {
 }
 
 #[tokio::test]
+async fn a_call_names_the_daemon_it_is_meant_for_and_another_one_starts_nothing() {
+    let fake = fake::start().await;
+    let port = port(&fake, None);
+    let (_never, cancel) = cancel_pair();
+    fake.told.replace();
+    for tool in ["bash", "bash_output", "bash_kill"] {
+        let outcome = call(&port, tool, &cancel, || ()).await;
+        assert_eq!(outcome.status, ToolStatus::Failed, "{tool}");
+    }
+    assert_eq!(fake.told.begun.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
 async fn calls_belong_to_the_session_and_a_new_one_is_opened_once_when_it_is_gone() {
     let fake = fake::start().await;
     let lease = lease(&fake, Duration::from_secs(300)).await;

@@ -6,7 +6,7 @@ use agentd_sandbox::monitor::StopReason;
 use thiserror::Error;
 
 use super::{
-    AdmitError, Exec, ExecSpec, NotStarted, Registry, Stats,
+    AdmitError, Exec, ExecSpec, ExecState, NotStarted, Registry, Stats,
     driver::{self, Ending, Job},
 };
 use crate::launcher_link::Link;
@@ -83,18 +83,23 @@ impl Executor {
                 link: self.link.clone(),
                 stats: Arc::clone(&self.stats),
             };
+            let (registry, exec) = (Arc::clone(&self.registry), Arc::clone(&admitted.exec));
             // Not tied to the call: a command outlives the connection it came by.
-            tokio::spawn(driver::drive(job, entry));
+            tokio::spawn(async move {
+                driver::drive(job, entry).await;
+                // Whoever asked for it may be gone, so this is not left to it.
+                if matches!(exec.state(), ExecState::NotStarted(_)) {
+                    registry.forget(&exec);
+                }
+            });
         }
         Ok((admitted.exec, created))
     }
 
-    /// Waits until a command runs or is over. One that never started is forgotten: its id is free for
-    /// another try.
+    /// Waits until a command runs or is over. One that never started is known no longer: its id is free
+    /// for another try.
     pub async fn started(&self, exec: &Exec) -> Result<(), NotStarted> {
-        exec.started()
-            .await
-            .inspect_err(|_| self.registry.forget(exec))
+        exec.started().await
     }
 
     /// Admits nothing more, gives what runs `patience` to end by itself, then ends it and waits until

@@ -1,10 +1,14 @@
 //! All executions the daemon knows. Ids belong to callers: nobody sees, ends or collides with an
-//! execution of somebody else. Finished ones are kept for a while, within bounds.
+//! execution of somebody else. Finished ones are kept for a while, within bounds; after that their ids
+//! are spent for a while.
+
+mod retention;
+mod spent;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use agentd_sandbox::{
@@ -21,18 +25,11 @@ use super::{
     lifecycle::Stop,
     progress::Control,
 };
+use retention::Finished;
+use spent::Spent;
 
 /// Requests that may wait for each command that may run, unless configured.
 const QUEUED_PER_RUNNING: usize = 4;
-
-/// Finished executions kept, in number: enough for every call of a long agent turn.
-const KEPT: usize = 256;
-
-/// Time a finished execution is kept: longer than any client takes to come back.
-const KEPT_FOR: Duration = Duration::from_secs(600);
-
-/// Memory of all finished executions together, in bytes.
-const KEPT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Why a request is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -40,6 +37,12 @@ pub enum AdmitError {
     /// Same id, other request.
     #[error("execution id '{0}' already names another request; choose a new id")]
     Conflict(ExecId),
+    /// Run before, and forgotten.
+    #[error(
+        "execution '{0}' has run and its result is no longer kept; it is not run again under this id: \
+         choose a new one to run it once more"
+    )]
+    Expired(ExecId),
     /// Too many at once.
     #[error(
         "{0} commands are running already, the most this daemon runs at once, and the queue is full \
@@ -74,6 +77,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Inner {
     execs: BTreeMap<(u32, ExecId), Arc<Exec>>,
+    /// Ids of those that were forgotten by themselves.
+    spent: Spent,
     newest: u64,
     draining: bool,
 }
@@ -121,8 +126,7 @@ impl Registry {
         let uid = spec.invocation.caller.uid;
         if let Some(id) = &spec.id
             && let Some(known) = inner.execs.get(&(uid, id.clone()))
-            // One that was never started is nobody's to find; its id is free for another try.
-            && !matches!(known.state(), ExecState::NotStarted(_))
+            && is_or_was(known)
         {
             if *known.digest() != spec.digest() {
                 return Err(AdmitError::Conflict(id.clone()));
@@ -131,6 +135,11 @@ impl Registry {
                 exec: Arc::clone(known),
                 work: None,
             });
+        }
+        if let Some(id) = &spec.id
+            && inner.spent.contains(&(uid, id.clone()))
+        {
+            return Err(AdmitError::Expired(id.clone()));
         }
         if inner.draining {
             return Err(AdmitError::Draining);
@@ -165,7 +174,8 @@ impl Registry {
         let id = ExecId::parse(id)?;
         let mut inner = self.lock();
         inner.forget_old(Instant::now());
-        inner.execs.get(&(caller.uid, id)).cloned()
+        let exec = inner.execs.get(&(caller.uid, id));
+        exec.filter(|exec| is_or_was(exec)).cloned()
     }
 
     /// All executions of this caller, oldest first.
@@ -176,7 +186,7 @@ impl Registry {
         let mut execs: Vec<_> = inner
             .execs
             .values()
-            .filter(|exec| exec.owner().uid == caller.uid)
+            .filter(|exec| exec.owner().uid == caller.uid && is_or_was(exec))
             .cloned()
             .collect();
         execs.sort_by_key(|exec| exec.key());
@@ -254,6 +264,12 @@ impl Exec {
     }
 }
 
+/// Waits, runs or has a result. One that was never started is nobody's to find, and its id is free for
+/// another try.
+fn is_or_was(exec: &Exec) -> bool {
+    !matches!(exec.state(), ExecState::NotStarted(_))
+}
+
 impl Inner {
     fn running(&self) -> impl Iterator<Item = &Arc<Exec>> {
         self.execs
@@ -261,25 +277,25 @@ impl Inner {
             .filter(|exec| exec.finished_at().is_none())
     }
 
+    /// Forgets what need not be kept any longer.
     fn forget_old(&mut self, now: Instant) {
-        self.execs.retain(|_, exec| {
-            exec.finished_at()
-                .is_none_or(|at| now.saturating_duration_since(at) < KEPT_FOR)
+        let finished = self.execs.iter().filter_map(|(name, exec)| {
+            Some(Finished {
+                name: name.clone(),
+                at: exec.finished_at()?,
+                bytes: exec.memory(),
+            })
         });
-        let mut finished: Vec<_> = self
-            .execs
-            .iter()
-            .filter_map(|(name, exec)| Some((exec.finished_at()?, exec.memory(), name.clone())))
-            .collect();
-        finished.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
-        let mut bytes = 0_usize;
-        for (index, (_, memory, name)) in finished.into_iter().enumerate() {
-            bytes = bytes.saturating_add(memory);
-            // The newest one stays whatever its size: its client is about to read it.
-            if index >= KEPT || (bytes > KEPT_BYTES && index > 0) {
-                self.execs.remove(&name);
+        let surplus = retention::surplus(finished.collect(), now);
+        for name in surplus {
+            // One that was never started is no run: its id is free for another try.
+            if let Some(exec) = self.execs.remove(&name)
+                && is_or_was(&exec)
+            {
+                self.spent.add(&name, now);
             }
         }
+        self.spent.forget_old(now);
     }
 }
 

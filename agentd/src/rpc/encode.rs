@@ -13,19 +13,20 @@ use crate::{
     commands::Blocked,
     exec::{
         Denial, DenialSource, Event, EventBody, Exec, ExecState, ExitReason, ExitResult, LimitHit,
-        LimitKind, OutputStream, ReadItem, StartReport,
+        LimitKind, NotStarted, OutputStream, ReadItem, StartReport,
     },
 };
 
-/// One execution.
-pub(super) fn exec(exec: &Exec, boot_id: &str) -> pb::Exec {
+/// One execution. An error for one that was never started: there is nothing to tell of it but why.
+pub(super) fn exec(exec: &Exec, boot_id: &str) -> Result<pb::Exec, NotStarted> {
     let report = exec.start_report();
     let state = match exec.state() {
         ExecState::Starting => pb::ExecState::Queued,
         ExecState::Running => pb::ExecState::Running,
-        ExecState::Ended | ExecState::NotStarted(_) => pb::ExecState::Ended,
+        ExecState::Ended => pb::ExecState::Ended,
+        ExecState::NotStarted(why) => return Err(why),
     };
-    pb::Exec {
+    Ok(pb::Exec {
         exec_id: exec.id().to_string(),
         session_id: exec.session_id().unwrap_or_default().to_owned(),
         state: state.into(),
@@ -36,7 +37,7 @@ pub(super) fn exec(exec: &Exec, boot_id: &str) -> pb::Exec {
         labels: exec.labels().clone().into_iter().collect(),
         boot_id: boot_id.to_owned(),
         last_seq: exec.last_seq(),
-    }
+    })
 }
 
 /// What a reader got.

@@ -56,8 +56,9 @@ impl Execs {
         })
     }
 
-    fn wire(&self, exec: &Exec) -> pb::Exec {
-        encode::exec(exec, &self.0.identity.boot_id)
+    /// An execution as it stands; where it was never started, why.
+    fn wire(&self, exec: &Exec) -> Result<pb::Exec, Problem> {
+        Ok(encode::exec(exec, &self.0.identity.boot_id)?)
     }
 }
 
@@ -79,7 +80,7 @@ impl ExecService for Execs {
             .await
             .map_err(Problem::from)?;
         Ok(Response::new(pb::StartResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
             created,
         }))
     }
@@ -139,7 +140,7 @@ impl ExecService for Execs {
         // Running out of patience is an answer: the execution as it stands.
         drop(tokio::time::timeout(patience, exec.ended()).await);
         Ok(Response::new(pb::WaitResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
         }))
     }
 
@@ -150,7 +151,7 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let exec = self.find(caller, &request.get_ref().exec_id)?;
         Ok(Response::new(pb::GetExecResponse {
-            exec: Some(self.wire(&exec)),
+            exec: Some(self.wire(&exec)?),
         }))
     }
 
@@ -161,7 +162,9 @@ impl ExecService for Execs {
         let caller = peer::caller(&request)?;
         let page = Page::of(request.get_ref())?;
         let execs = self.0.executor.registry().list(caller);
-        Ok(Response::new(page.fill(&execs, |exec| self.wire(exec))))
+        Ok(Response::new(
+            page.fill(&execs, |exec| self.wire(exec).ok()),
+        ))
     }
 
     async fn write_stdin(
@@ -201,7 +204,7 @@ impl ExecService for Execs {
             exec.request_stop(StopReason::Cancelled, grace_ms);
             exec.ended().await;
         }
-        // Without a result nothing was ever started.
+        let wire = self.wire(&exec)?;
         let proven = exec.result().is_none_or(|result| result.proven);
         let outcome = match (over, proven) {
             (true, _) => pb::TerminateOutcome::AlreadyExited,
@@ -210,7 +213,7 @@ impl ExecService for Execs {
         };
         Ok(Response::new(pb::TerminateResponse {
             outcome: outcome.into(),
-            exec: Some(self.wire(&exec)),
+            exec: Some(wire),
         }))
     }
 

@@ -48,11 +48,11 @@ impl Page {
         })
     }
 
-    /// The answer, from all executions in order of creation.
+    /// The answer, from all executions in order of creation that `encode` has something to say of.
     pub(super) fn fill(
         &self,
         execs: &[Arc<Exec>],
-        encode: impl Fn(&Exec) -> pb::Exec,
+        encode: impl Fn(&Exec) -> Option<pb::Exec>,
     ) -> pb::ListExecsResponse {
         let mut page = pb::ListExecsResponse::default();
         let (mut bytes, mut last) = (0_usize, None);
@@ -61,7 +61,7 @@ impl Page {
                 page.next_page_token = last.map(|key: u64| key.to_string()).unwrap_or_default();
                 break;
             }
-            let wire = encode(exec);
+            let Some(wire) = encode(exec) else { continue };
             bytes = bytes.saturating_add(wire.encoded_len());
             last = Some(exec.key().0);
             page.execs.push(wire);
@@ -73,7 +73,8 @@ impl Page {
         let state = match exec.state() {
             ExecState::Starting => pb::ExecState::Queued,
             ExecState::Running => pb::ExecState::Running,
-            ExecState::Ended | ExecState::NotStarted(_) => pb::ExecState::Ended,
+            ExecState::Ended => pb::ExecState::Ended,
+            ExecState::NotStarted(_) => return false,
         };
         (self.session.is_empty() || exec.session_id() == Some(self.session.as_str()))
             && exec.key().0 > self.after

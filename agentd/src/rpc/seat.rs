@@ -28,6 +28,7 @@ pub(super) struct Placed {
 impl Daemon {
     /// Checks a request as a whole.
     pub(super) fn place(&self, asker: Asker<'_>, wire: pb::ExecSpec) -> Result<Placed, Problem> {
+        self.require_boot(&wire.expected_boot_id)?;
         features::require(&wire.required_features, asker.features)?;
         if wire.session_id.is_empty() {
             if wire.background {
@@ -76,6 +77,16 @@ impl Daemon {
             spec,
             seat: Some(seat),
         })
+    }
+
+    /// Refuses a request that was meant for another daemon than this: what that one has run is not run
+    /// again here.
+    pub(super) fn require_boot(&self, expected: &str) -> Result<(), Problem> {
+        let own = &self.identity.boot_id;
+        if expected.is_empty() || expected == own {
+            return Ok(());
+        }
+        Err(Problem::other_boot(own))
     }
 
     /// An open session of the caller; naming it renews its lease.

@@ -91,6 +91,14 @@ impl Problem {
         Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", &boot_id)
     }
 
+    /// The request was meant for another run of the daemon.
+    pub(super) fn other_boot(boot_id: &str) -> Self {
+        let message = "'expected_boot_id' names an earlier run of the daemon; what that one had started \
+                       ended with it, and nothing was started now: ask again with the boot_id of this one \
+                       to run it in any case";
+        Self::new(Code::NotFound, "INSTANCE_RESTARTED", message).with("boot_id", &boot_id)
+    }
+
     /// The command has ended.
     pub(super) fn exec_ended(id: &str) -> Self {
         let message = format!("execution '{id}' has ended");
@@ -179,6 +187,7 @@ impl From<AdmitError> for Problem {
         let message = error.to_string();
         match error {
             AdmitError::Conflict(_) => Self::new(Code::AlreadyExists, "EXEC_ID_CONFLICT", message),
+            AdmitError::Expired(_) => Self::new(Code::NotFound, "EXEC_EXPIRED", message),
             AdmitError::Full(_) => full(message),
             AdmitError::Draining => draining(message),
         }

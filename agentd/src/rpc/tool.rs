@@ -132,6 +132,7 @@ fn wire_spec(call: pb::CallToolRequest, input: &input::Bash) -> pb::ExecSpec {
             ..pb::IoSpec::default()
         }),
         required_features: call.required_features,
+        expected_boot_id: call.expected_boot_id,
         background: input.background,
         ..pb::ExecSpec::default()
     }
@@ -173,6 +174,7 @@ impl ToolService for Tools {
     ) -> Result<Response<Self::CallToolStream>, Status> {
         let call = std::mem::take(request.get_mut());
         let asker = self.0.asker(&request)?;
+        self.0.require_boot(&call.expected_boot_id)?;
         match self.call(asker, call).await {
             Ok(responses) => Ok(Response::new(responses)),
             Err(Missing::Told(text)) => Ok(Response::new(answer::at_once(answer::error(text)))),

@@ -168,14 +168,15 @@ fn the_same_request_is_one_command_and_another_one_is_refused() {
 
 /// flameox#77, nomad#5593: after a restart an id was run again in silence.
 #[test]
-fn after_a_restart_a_command_is_unknown_and_never_run_again() {
+fn after_a_restart_a_command_is_unknown_and_a_retry_of_it_is_refused() {
     let runtime = runtime();
     in_every_mode(|mode| {
         let mut room = Room::new(mode);
-        let spec = script(&room.world, "before", "echo ran >>runs; sleep 600");
+        let mut spec = script(&room.world, "before", "echo ran >>runs; sleep 600");
         runtime.block_on(async {
             let api = dial(&room).await;
-            api.start(spec).await.expect("it starts");
+            let started = api.start(spec.clone()).await.expect("it starts").exec;
+            spec.expected_boot_id = started.expect("an execution").boot_id;
         });
         let runs = room.world.workspace.join("runs");
         assert!(wait_until(PROMPT, || runs.exists()), "it runs");
@@ -203,9 +204,49 @@ fn after_a_restart_a_command_is_unknown_and_never_run_again() {
                 .await
                 .expect("a list");
             assert!(list.get_ref().execs.is_empty(), "{list:?}");
+            for refused in send_again(&api, &spec).await {
+                assert_eq!(refused.code(), Code::NotFound, "{refused}");
+                assert!(refused.message().contains("expected_boot_id"), "{refused}");
+            }
+            let list = api
+                .execs()
+                .list(v1::ListExecsRequest::default())
+                .await
+                .expect("a list");
+            assert!(list.get_ref().execs.is_empty(), "{list:?}");
         });
-        assert_eq!(std::fs::read_to_string(runs).expect("it ran"), "ran\n");
+        room.is_empty("after the retries");
+        assert_eq!(std::fs::read_to_string(&runs).expect("it ran"), "ran\n");
+        // The control: without the mark it would have run.
+        runtime.block_on(async {
+            let api = dial(&room).await;
+            spec.expected_boot_id.clear();
+            api.start(spec.clone()).await.expect("it starts");
+            let twice = || std::fs::read_to_string(&runs).is_ok_and(|runs| runs == "ran\nran\n");
+            assert!(wait_until(PROMPT, twice), "it runs");
+            api.delete("before").await.expect("it is ended");
+        });
     });
+}
+
+/// A client that does not know of the restart asks again, by every call that starts something.
+async fn send_again(api: &Api, spec: &v1::ExecSpec) -> Vec<tonic::Status> {
+    let tool = v1::CallToolRequest {
+        name: "bash".to_owned(),
+        input_json: r#"{"command":"echo ran >>runs"}"#.to_owned(),
+        sandbox: spec.sandbox.clone(),
+        call_id: spec.exec_id.clone(),
+        expected_boot_id: spec.expected_boot_id.clone(),
+        ..v1::CallToolRequest::default()
+    };
+    let run = v1::RunRequest {
+        spec: Some(spec.clone()),
+    };
+    vec![
+        api.start(spec.clone()).await.expect_err("not again"),
+        api.execs().run(run).await.expect_err("not again"),
+        api.tools().call_tool(tool).await.expect_err("not again"),
+    ]
 }
 
 /// `huggingface_hub`#4836: kill said OK and killed nothing.

@@ -14,6 +14,7 @@ impl ExecService for Fake {
 
     async fn run(&self, request: Request<v1::RunRequest>) -> Answer<Self::RunStream> {
         let spec = request.into_inner().spec.unwrap();
+        self.same_boot(&spec.expected_boot_id)?;
         self.session(&spec.session_id)?;
         self.begin(&spec.exec_id);
         let wrap = |event| v1::RunResponse { event: Some(event) };
@@ -74,12 +75,23 @@ impl ExecService for Fake {
         unused()
     }
 
-    async fn start(&self, _: Request<v1::StartRequest>) -> Answer<v1::StartResponse> {
-        unused()
+    async fn start(&self, request: Request<v1::StartRequest>) -> Answer<v1::StartResponse> {
+        let spec = request.into_inner().spec.unwrap();
+        self.same_boot(&spec.expected_boot_id)?;
+        self.begin(&spec.exec_id);
+        Ok(Response::new(v1::StartResponse {
+            exec: Some(v1::Exec::default()),
+            created: true,
+        }))
     }
 
+    /// Breaks the protocol: an end without a result.
     async fn wait(&self, _: Request<v1::WaitRequest>) -> Answer<v1::WaitResponse> {
-        unused()
+        let exec = v1::Exec {
+            state: v1::ExecState::Ended.into(),
+            ..v1::Exec::default()
+        };
+        Ok(Response::new(v1::WaitResponse { exec: Some(exec) }))
     }
 
     async fn list(&self, _: Request<v1::ListExecsRequest>) -> Answer<v1::ListExecsResponse> {

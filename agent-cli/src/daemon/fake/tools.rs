@@ -40,6 +40,7 @@ impl ToolService for Fake {
         request: Request<v1::CallToolRequest>,
     ) -> Answer<Self::CallToolStream> {
         let request = request.into_inner();
+        self.same_boot(&request.expected_boot_id)?;
         let session = request.session_id.clone();
         self.session(&session)?;
         self.0.called_in.lock().unwrap().push(session);

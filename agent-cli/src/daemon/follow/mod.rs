@@ -9,7 +9,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use agentd_proto::v1::{self, exec_event::Event};
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 pub use progress::Progress;
 pub use terms::{
@@ -45,8 +45,8 @@ pub(super) trait Call: Send + Sync {
     /// The call's name.
     fn name(&self) -> &'static str;
 
-    /// Asks on a connection.
-    fn open(&self, channel: Channel, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>>;
+    /// Asks on a connection, and only the process that has introduced itself on it.
+    fn open(&self, line: Line, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>>;
 }
 
 /// What is passed on.
@@ -160,9 +160,8 @@ impl<C: Call> Follow<C> {
             }
             Some(_) | None => self.boot = Some(Arc::clone(&line.boot)),
         }
-        let channel = line.channel.clone();
-        self.line = Some(line);
-        let asked = self.call.open(channel, self.progress.resume()).await;
+        self.line = Some(line.clone());
+        let asked = self.call.open(line, self.progress.resume()).await;
         asked.map_err(|status| {
             self.failure = Some(error::call(&status, self.call.name()));
             Fault::of(&status)

@@ -139,6 +139,35 @@ async fn a_daemon_that_was_restarted_before_is_asked_as_any_other() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_took_the_others_place_on_the_same_connection_starts_nothing() {
+    for (until, how) in [
+        (0, How::Unavailable),
+        (2, How::Unavailable),
+        (2, How::TooSlow),
+    ] {
+        let fake = fake::start_with(PATIENT).await;
+        fake.told.replace();
+        let (text, end) = run(&fake).await;
+        assert_eq!(text, "");
+        let error = end.unwrap_err();
+        assert!(error.is_session_gone(), "{error}");
+        assert_eq!(begun(&fake), 0);
+
+        // The same when it happens on the way: it cannot be known what the first one did.
+        let fake = fake::start_with(PATIENT).await;
+        fake.told.cuts.lock().unwrap().push_back((until, how));
+        let mut stream = ExecStream::start(&fake.link, request()).unwrap();
+        if until > 0 {
+            assert!(stream.next().await.unwrap().is_some());
+        }
+        fake.told.replace();
+        let (_text, end) = follow(stream).await;
+        assert!(end.is_err(), "{until} {how:?}");
+        assert!(begun(&fake) <= 1, "{until} {how:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_started_before_can_be_followed_from_its_first_event_on() {
     let fake = fake::start_with(PATIENT).await;
     let unknown = follow(ExecStream::attach(&fake.link, "e-1")).await;

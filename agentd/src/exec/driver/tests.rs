@@ -521,6 +521,31 @@ async fn beyond_the_most_that_run_the_next_one_waits_for_its_turn() {
     );
 }
 
+/// Whoever asked for it may have gone: nobody else has to notice.
+#[tokio::test]
+async fn what_was_never_started_is_known_to_nobody_and_its_id_is_free() {
+    let (executor, spawned, _) = stage(registry(1));
+    executor.submit(script_spec("a", "true")).unwrap();
+    let running = next(&spawned).await;
+    let (late, _) = executor
+        .submit(patient("late", Duration::from_millis(20)))
+        .unwrap();
+    let (drained, _) = executor.submit(patient("drained", LONG)).unwrap();
+    assert_eq!(executor.registry().list(late.owner()).len(), 3);
+    late.ended().await;
+    assert_eq!(late.started().await, Err(NotStarted::Full(1)));
+    let (again, is_new) = executor.submit(patient("late", LONG)).unwrap();
+    assert!(is_new && !Arc::ptr_eq(&again, &late));
+    executor.registry().drain();
+    for exec in [&drained, &again] {
+        exec.ended().await;
+        let id = exec.id().as_str();
+        assert!(executor.registry().get(exec.owner(), id).is_none(), "{id}");
+    }
+    assert_eq!(executor.registry().list(late.owner()).len(), 1);
+    drop(running);
+}
+
 #[tokio::test]
 async fn what_waits_can_be_ended_drained_and_abandoned() {
     let (executor, spawned, _) = stage(registry(1));

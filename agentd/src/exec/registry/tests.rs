@@ -1,6 +1,12 @@
 //! Identity, limits and forgetting.
 
-use super::*;
+use std::time::Duration;
+
+use super::{
+    retention::{KEPT, KEPT_FOR},
+    spent::SPENT_FOR,
+    *,
+};
 use crate::{
     exec::{ExitReason, ExitResult},
     launcher_link::fake::script_spec,
@@ -122,6 +128,60 @@ async fn old_ones_are_forgotten_and_the_newest_never() {
     let mut inner = registry.lock();
     inner.forget_old(Instant::now() + KEPT_FOR + Duration::from_secs(1));
     assert_eq!(inner.execs.len(), 0);
+}
+
+fn spec_of(uid: u32, id: &str) -> ExecSpec {
+    let mut spec = script_spec(id, "true");
+    spec.invocation.caller = Caller { uid, gid: 1 };
+    spec
+}
+
+#[tokio::test]
+async fn an_id_that_was_forgotten_is_spent_and_never_run_again_in_silence() {
+    let registry = registry();
+    for number in 0..KEPT + 2 {
+        let id = format!("e{number}");
+        end(&registry.admit(&script_spec(&id, "true")).unwrap().exec);
+    }
+    for (id, script) in [("e0", "true"), ("e1", "true"), ("e0", "false")] {
+        let late = registry.admit(&script_spec(id, script)).unwrap_err();
+        assert!(matches!(late, AdmitError::Expired(spent) if spent.as_str() == id));
+    }
+    let known = registry.admit(&script_spec("e2", "true")).unwrap();
+    assert!(known.work.is_none());
+    // What its client has deleted is free, as it was told.
+    registry.forget(&known.exec);
+    drop(known);
+    end(&registry.admit(&script_spec("e2", "true")).unwrap().exec);
+    let after = Instant::now() + KEPT_FOR + Duration::from_secs(1);
+    registry.lock().forget_old(after);
+    let late = registry.admit(&script_spec("e9", "true")).unwrap_err();
+    assert!(matches!(late, AdmitError::Expired(_)), "by age");
+    registry.lock().forget_old(after + SPENT_FOR);
+    assert!(
+        registry
+            .admit(&script_spec("e9", "true"))
+            .unwrap()
+            .work
+            .is_some()
+    );
+}
+
+#[tokio::test]
+async fn nobodys_commands_make_the_daemon_forget_those_of_somebody_else() {
+    let registry = registry();
+    let mine = registry.admit(&spec_of(1, "mine")).unwrap().exec;
+    end(&mine);
+    for number in 0..2 * KEPT {
+        let spec = spec_of(2, &format!("e{number}"));
+        end(&registry.admit(&spec).unwrap().exec);
+    }
+    let again = registry.admit(&spec_of(1, "mine")).unwrap();
+    assert!(again.work.is_none() && Arc::ptr_eq(&again.exec, &mine));
+    assert!(
+        registry.admit(&spec_of(1, "e0")).unwrap().work.is_some(),
+        "other users' ids"
+    );
 }
 
 #[tokio::test]

@@ -82,6 +82,8 @@ fn a_status_carries_error_info_and_retry_info_that_decode() {
     assert_eq!(retry.retry_delay.unwrap().seconds, RETRY_AFTER_SECONDS);
 
     let id = ExecId::parse("a").unwrap();
+    let expired = Problem::from(AdmitError::Expired(id.clone()));
+    assert_eq!(expired.kind(), (Code::NotFound, "EXEC_EXPIRED"));
     let conflict: Status = Problem::from(AdmitError::Conflict(id)).into();
     assert_eq!(
         RichStatus::decode(conflict.details())

@@ -325,6 +325,69 @@ async fn an_id_of_another_boot_is_told_from_one_that_was_never_there() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_meant_for_an_earlier_daemon_starts_nothing() {
+    use pb::tool_service_server::ToolService;
+    let (daemon, commands) = stage(Registry::new(8, "boot"));
+    let execs = Execs(Arc::clone(&daemon));
+    let tools = crate::rpc::tool::Tools(Arc::clone(&daemon));
+    let meant_for = |boot: &str| pb::ExecSpec {
+        expected_boot_id: boot.to_owned(),
+        ..spec("a", "/w/sub")
+    };
+    let tool = |name: &str, boot: &str| pb::CallToolRequest {
+        name: name.to_owned(),
+        input_json: match name {
+            "bash" => r#"{"command":"true"}"#,
+            _ => r#"{"bash_id":"a"}"#,
+        }
+        .to_owned(),
+        sandbox: meant_for(boot).sandbox,
+        call_id: "b".to_owned(),
+        expected_boot_id: boot.to_owned(),
+        ..pb::CallToolRequest::default()
+    };
+    for boot in ["earlier", "boot-", "BOOT"] {
+        let wire = || Some(meant_for(boot));
+        let mut refused = vec![
+            execs
+                .start(call(pb::StartRequest { spec: wire() }))
+                .await
+                .unwrap_err(),
+            execs
+                .run(call(pb::RunRequest { spec: wire() }))
+                .await
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for name in ["bash", "bash_output", "bash_kill"] {
+            refused.push(
+                tools
+                    .call_tool(call(tool(name, boot)))
+                    .await
+                    .map(drop)
+                    .unwrap_err(),
+            );
+        }
+        for status in refused {
+            assert_eq!(status.code(), Code::NotFound, "{boot}: {status}");
+            assert!(details(&status).contains("INSTANCE_RESTARTED"), "{boot}");
+        }
+    }
+    assert!(commands.lock().unwrap().is_empty());
+    assert!(daemon.executor.registry().list(ME).is_empty());
+    for boot in ["boot", ""] {
+        let spec = Some(meant_for(boot));
+        execs.start(call(pb::StartRequest { spec })).await.unwrap();
+    }
+    tools
+        .call_tool(call(tool("bash", "boot")))
+        .await
+        .map(drop)
+        .unwrap();
+    assert_eq!(daemon.executor.registry().list(ME).len(), 2);
+}
+
+#[tokio::test]
 async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
     let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
     let execs = Execs(Arc::clone(&daemon));
@@ -371,6 +434,59 @@ async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
     let result = answer.result.unwrap();
     assert_eq!(result.reason(), pb::ExitReason::Cancelled);
     assert_eq!(daemon.executor.registry().queued(), 0);
+}
+
+/// Its client has gone when the queue gives it up: whoever else asks is told why, or that there is none.
+#[tokio::test]
+async fn what_was_given_up_in_the_queue_is_never_an_end_without_a_result() {
+    let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
+    let execs = Execs(daemon);
+    let start = |id: &str, millis: i32| {
+        let mut spec = spec(id, "/w/sub");
+        spec.queue_timeout = Some(prost_types::Duration {
+            seconds: 0,
+            nanos: millis * 1_000_000,
+        });
+        call(pb::StartRequest { spec: Some(spec) })
+    };
+    execs.start(start("a", 0)).await.unwrap();
+    let wait = || pb::WaitRequest {
+        exec_id: "b".to_owned(),
+        wait: None,
+    };
+    let terminate = || pb::TerminateRequest {
+        exec_id: "b".to_owned(),
+        grace: None,
+    };
+    let waited = {
+        let mut started = execs.start(start("b", 100));
+        tokio::select! {
+            biased;
+            _ = &mut started => panic!("there is no slot"),
+            () = std::future::ready(()) => {}
+        }
+        drop(started);
+        execs.wait(call(wait())).await.unwrap_err()
+    };
+    assert!(details(&waited).contains("LIMIT_EXECS"), "{waited}");
+    let get = pb::GetExecRequest {
+        exec_id: "b".to_owned(),
+    };
+    for status in [
+        execs.get(call(get)).await.unwrap_err(),
+        execs.wait(call(wait())).await.unwrap_err(),
+        execs.terminate(call(terminate())).await.unwrap_err(),
+    ] {
+        assert!(details(&status).contains("EXEC_EXPIRED"), "{status}");
+    }
+    for state in [pb::ExecState::Unspecified, pb::ExecState::Ended] {
+        let list = pb::ListExecsRequest {
+            state: state.into(),
+            ..pb::ListExecsRequest::default()
+        };
+        let listed = execs.list(call(list)).await.unwrap().into_inner().execs;
+        assert!(listed.iter().all(|exec| exec.exec_id == "a"), "{listed:?}");
+    }
 }
 
 /// remote.md G7, H6: four commands print as fast as they can, each with a reader, and health is asked all
