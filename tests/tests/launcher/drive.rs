@@ -261,6 +261,8 @@ impl Run<'_> {
         let mut fds = fds.into_iter();
         if self.stdout.is_none() {
             let master = fds.next().expect("the terminal comes with the start");
+            // Held, it would hide the end of the output.
+            drop(fds.next().expect("its other side comes, too"));
             let copy = master.try_clone().expect("a copy");
             self.stdout = Some(Reader::of(copy));
             self.master = Some(master.into());

@@ -28,7 +28,8 @@ pub struct ExecKey(pub u64);
 pub struct SpawnFds;
 
 /// Order of the file descriptors beside [`Event::Started`]: the terminal's master when there is a
-/// terminal, then the output file (readable and writable) when one was asked for.
+/// terminal, then the output file (readable and writable) when one was asked for, then the terminal's
+/// other side, by which the front end sees what was read; that one may be missing.
 #[derive(Debug, Clone, Copy)]
 pub struct StartedFds;
 
