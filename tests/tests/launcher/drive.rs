@@ -128,14 +128,16 @@ impl Launcher {
             },
             &[],
         );
-        let (event, _) = self.event();
-        assert_eq!(
-            event,
+        match self.event().0 {
             Event::SessionOpened {
-                session,
-                result: Ok(())
+                session: opened,
+                result: Ok(environment),
+            } => {
+                assert_eq!(opened, session);
+                assert!(environment.contains_key("PATH"), "{environment:?}");
             }
-        );
+            other => panic!("{other:?}"),
+        }
         InSession {
             session,
             carried: Carried::default(),
