@@ -16,3 +16,4 @@ pub mod probe;
 pub mod profile;
 pub mod seccomp;
 mod sys;
+pub mod terminal;

@@ -142,7 +142,7 @@ fn with_everything() {
     channel.send(&open, &[]).unwrap();
     let opened = next(&channel);
     assert!(
-        matches!(opened, Event::SessionOpened { result: Ok(()), .. }),
+        matches!(opened, Event::SessionOpened { result: Ok(_), .. }),
         "{opened:?}"
     );
     let exec = ExecKey(1);

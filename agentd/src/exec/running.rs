@@ -12,7 +12,7 @@ use agentd_sandbox::monitor::{Event, Request};
 use tokio::sync::mpsc;
 
 use super::{
-    ExitResult, OutputStream,
+    Exec, ExitResult, OutputStream,
     conclude::{Ended, conclude, note_on},
     driver::{Job, sleep_until},
     kept::Keeper,
@@ -83,8 +83,9 @@ impl Running {
                     tokio::task::yield_now().await;
                     effect
                 }
-                Wake::Launcher(Some(event)) => self.heard(event),
+                Wake::Launcher(Some(event)) => self.heard(job, event),
                 Wake::Launcher(None) => {
+                    let_go(&job.exec);
                     break Drained {
                         output_complete: self.sweep_all(job),
                         pipes_held: false,
@@ -171,6 +172,7 @@ impl Running {
         let full = self.keeper.as_ref().is_some_and(Keeper::is_full);
         let reads = self.held.is_none() && !full;
         let (main, errors) = (self.main.stream(), self.errors.stream());
+        let on_terminal = main == OutputStream::Terminal;
         // Not biased: a command that prints without end must not starve the launcher and the clients.
         tokio::select! {
             took = self.main.read(), if reads && self.main.is_open() => Wake::Read(main, took),
@@ -182,6 +184,7 @@ impl Running {
             () = sleep_until(self.held), if self.held.is_some() => Wake::Impatient,
             () = report(&mut self.state) => Wake::Aside,
             () = keep(&mut self.keeper) => Wake::Aside,
+            () = tell_end(&job.exec), if on_terminal => Wake::Aside,
             () = sleep_until(deadline), if deadline.is_some() => Wake::Timer,
         }
     }
@@ -241,10 +244,13 @@ impl Running {
         }
     }
 
-    fn heard(&mut self, event: Event) -> Effect {
+    fn heard(&mut self, job: &Job, event: Event) -> Effect {
         let now = Instant::now();
         match event {
-            Event::LeaderExited { .. } => self.life.step(now, Input::LeaderExited),
+            Event::LeaderExited { .. } => {
+                let_go(&job.exec);
+                self.life.step(now, Input::LeaderExited)
+            }
             Event::Ended {
                 cause,
                 status,
@@ -255,6 +261,7 @@ impl Running {
                 proven,
                 ..
             } => {
+                let_go(&job.exec);
                 self.ended = Some(Ended {
                     cause,
                     status,
@@ -353,6 +360,20 @@ async fn keep(keeper: &mut Option<Keeper>) {
     match keeper {
         Some(keeper) => keeper.work().await,
         None => std::future::pending().await,
+    }
+}
+
+async fn tell_end(exec: &Exec) {
+    match exec.stdin() {
+        Some(stdin) => stdin.tell_end().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// From here on the end of a terminal's output must be seen.
+fn let_go(exec: &Exec) {
+    if let Some(stdin) = exec.stdin() {
+        stdin.let_go();
     }
 }
 

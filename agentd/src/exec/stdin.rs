@@ -2,19 +2,23 @@
 //! Only what the kernel took counts, and it counts at once: a call that is cancelled loses nothing and
 //! repeats nothing.
 
+mod farewell;
+
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use agentd_sandbox::terminal::Peer;
 use thiserror::Error;
 use tokio::{net::unix::pipe::Sender, sync::Notify};
 
-use super::terminal::Terminal;
+use super::{driver::sleep_until, terminal::Terminal};
+use farewell::Farewell;
 
-/// What a terminal takes for the end of input.
-const END_OF_TRANSMISSION: u8 = 4;
+/// Makes a terminal take the next byte as it is.
+const QUOTE: u8 = 0x16;
 
 /// Why input was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -49,13 +53,13 @@ pub struct Input<'a> {
     pub offset: u64,
     /// The bytes.
     pub data: &'a [u8],
-    /// Close stdin (a terminal: type Ctrl-D) after them.
+    /// Close stdin after them. A terminal stays open: its end of input holds until more is written.
     pub eof: bool,
 }
 
 /// Where input goes.
 #[derive(Debug)]
-pub(super) enum StdinEnd {
+enum StdinEnd {
     Pipe(Sender),
     Terminal(Arc<Terminal>),
 }
@@ -81,17 +85,23 @@ impl StdinEnd {
 pub struct Stdin {
     state: Mutex<State>,
     over: Notify,
+    /// The end of a terminal's input was said.
+    said: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     end: Option<Arc<StdinEnd>>,
+    /// The command's side of a terminal.
+    peer: Option<Peer>,
     accepted: u64,
     /// Where the end of input was said.
     eof_at: Option<u64>,
     ended: bool,
-    /// The terminal holds the beginning of a line: the first Ctrl-D only sends that off.
-    mid_line: bool,
+    /// The last two bytes.
+    last: [u8; 2],
+    /// The end of the terminal's input, while it holds.
+    farewell: Option<Farewell>,
 }
 
 enum Step {
@@ -100,16 +110,29 @@ enum Step {
 }
 
 impl Stdin {
-    pub(super) fn new(end: StdinEnd) -> Self {
+    /// A pipe.
+    pub(super) fn pipe(pipe: Sender) -> Self {
+        Self::new(StdinEnd::Pipe(pipe), None)
+    }
+
+    /// A terminal, and the command's side of it, if that can be looked at.
+    pub(super) fn terminal(terminal: Arc<Terminal>, peer: Option<Peer>) -> Self {
+        Self::new(StdinEnd::Terminal(terminal), peer)
+    }
+
+    fn new(end: StdinEnd, peer: Option<Peer>) -> Self {
         Self {
             state: Mutex::new(State {
                 end: Some(Arc::new(end)),
+                peer,
                 accepted: 0,
                 eof_at: None,
                 ended: false,
-                mid_line: false,
+                last: *b"\0\n",
+                farewell: None,
             }),
             over: Notify::new(),
+            said: Notify::new(),
         }
     }
 
@@ -127,7 +150,7 @@ impl Stdin {
             let mut over = std::pin::pin!(over);
             // ORDER: listen before looking, so that an end in between is not missed.
             over.as_mut().enable();
-            let end = match self.lock().step(input)? {
+            let end = match self.step(input)? {
                 Step::Done(accepted) => return Ok(accepted),
                 Step::Full(end) => end,
             };
@@ -140,8 +163,39 @@ impl Stdin {
         }
     }
 
+    fn step(&self, input: Input<'_>) -> Result<Step, StdinError> {
+        let mut state = self.lock();
+        let step = state.step(input);
+        if state.farewell.is_some() {
+            self.said.notify_one();
+        }
+        step
+    }
+
+    /// Does the next thing that tells a terminal's readers of the end of its input. Waits until there is
+    /// something to do, for ever for a pipe. Dropping the future loses nothing. For one caller at a time.
+    pub(super) async fn tell_end(&self) {
+        loop {
+            let said = self.said.notified();
+            let next = self.lock().farewell.as_ref().and_then(Farewell::next);
+            tokio::select! {
+                () = sleep_until(next) => break,
+                () = said => {}
+            }
+        }
+        self.lock().tell_end(Instant::now());
+    }
+
+    /// Nobody is to be told of the end of a terminal's input any more; its other side is closed.
+    pub(super) fn let_go(&self) {
+        let mut state = self.lock();
+        state.peer = None;
+        state.farewell = None;
+    }
+
     /// The command is over.
     pub(super) fn end(&self) {
+        self.let_go();
         let mut state = self.lock();
         state.ended = true;
         state.end = None;
@@ -200,8 +254,14 @@ impl State {
         let length = u64::try_from(input.data.len()).unwrap_or(u64::MAX);
         // Said in the middle of what came later, it is an old request that arrives again.
         let last = input.offset.saturating_add(length) == self.accepted;
-        if input.eof && last && self.eof_at != Some(self.accepted) && !self.close(&end) {
-            return Ok(Step::Full(end));
+        if input.eof && last && self.eof_at != Some(self.accepted) {
+            self.eof_at = Some(self.accepted);
+            match *end {
+                StdinEnd::Pipe(_) => self.end = None,
+                StdinEnd::Terminal(_) => {
+                    self.farewell = Some(Farewell::new(Instant::now(), self.is_mid_line()));
+                }
+            }
         }
         Ok(Step::Done(self.accepted()))
     }
@@ -209,23 +269,35 @@ impl State {
     fn wrote(&mut self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.accepted = self.accepted.saturating_add(length);
-        self.mid_line = bytes.last().is_some_and(|last| *last != b'\n');
+        let [_, newest] = self.last;
+        self.last = match bytes {
+            [.., before, last] => [*before, *last],
+            [last] => [newest, *last],
+            [] => self.last,
+        };
+        self.farewell = None;
     }
 
-    /// Says the end of input. False when that does not fit now.
-    fn close(&mut self, end: &StdinEnd) -> bool {
-        match end {
-            StdinEnd::Pipe(_) => self.end = None,
-            StdinEnd::Terminal(terminal) => loop {
-                match terminal.try_write(&[END_OF_TRANSMISSION]) {
-                    Ok(_) if self.mid_line => self.mid_line = false,
-                    Err(error) if would_block(&error) => return false,
-                    Ok(_) | Err(_) => break,
-                }
-            },
+    /// What was typed ends in the middle of a line. A newline that is quoted (Ctrl-V) ends none.
+    fn is_mid_line(&self) -> bool {
+        !matches!(self.last, [before, b'\n'] if before != QUOTE)
+    }
+
+    fn tell_end(&mut self, now: Instant) {
+        let (Some(farewell), Some(end)) = (&mut self.farewell, &self.end) else {
+            return;
+        };
+        match &**end {
+            StdinEnd::Pipe(_) => {}
+            StdinEnd::Terminal(terminal) => {
+                // An error shows again at the next look.
+                let told = match &self.peer {
+                    Some(peer) => farewell.tell(now, terminal, peer),
+                    None => farewell.tell_blindly(terminal),
+                };
+                told.unwrap_or_default();
+            }
         }
-        self.eof_at = Some(self.accepted);
-        true
     }
 }
 

@@ -88,7 +88,6 @@ pub(crate) fn profile(name: &str) -> ProfileSummary {
         unavailable: None,
         limits: limits(),
         max_timeout_ms: 600_000,
-        environment: BTreeMap::new(),
         commands: CommandRules::default(),
         meta: BTreeMap::new(),
     }

@@ -1,6 +1,7 @@
 //! The link itself: a handle to clone, a task that writes, a task that reads.
 
 use std::{
+    collections::BTreeMap,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixDatagram as StdSocket,
@@ -180,13 +181,14 @@ impl Link {
         }
     }
 
-    /// Opens a session. `key` must never have been used before.
+    /// Opens a session. `key` must never have been used before. The answer is the environment of a command
+    /// in it that asks for nothing.
     pub async fn open_session(
         &self,
         key: SessionKey,
         (profile, workspace): (&str, &Path),
         caller: Caller,
-    ) -> Result<(), OpenError> {
+    ) -> Result<BTreeMap<String, String>, OpenError> {
         // ORDER: the route first, or a fast answer would find none.
         let answer = self.routes().add_open(key);
         self.tell(&Request::OpenSession {
@@ -196,7 +198,7 @@ impl Link {
             caller,
         })?;
         match answer.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(environment)) => Ok(environment),
             Ok(Err(refusal)) => Err(OpenError::Refused(refusal)),
             Err(_) => Err(LinkError::Gone.into()),
         }

@@ -1,7 +1,7 @@
 //! Who waits for which message of the launcher. Pure bookkeeping.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     os::fd::OwnedFd,
 };
 
@@ -28,7 +28,7 @@ pub struct Delivery {
 }
 
 type ExplainAnswer = Result<Vec<Verdict>, Refusal>;
-type OpenAnswer = Result<(), Refusal>;
+type OpenAnswer = Result<BTreeMap<String, String>, Refusal>;
 type ReloadAnswer = Result<Vec<ProfileSummary>, String>;
 
 /// All who wait.

@@ -2,7 +2,7 @@
 
 mod streams;
 
-use std::{io::Write, os::fd::OwnedFd, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, io::Write, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use agentd_proto::v1::{
     self as pb, admin_service_client::AdminServiceClient, exec_service_client::ExecServiceClient,
@@ -91,7 +91,7 @@ fn play(side: &Side, request: Request, fds: Vec<OwnedFd>) {
         Request::Signal { .. } | Request::Resize { .. } => {}
         Request::OpenSession { session, .. } => side.send(&Event::SessionOpened {
             session,
-            result: Ok(()),
+            result: Ok(BTreeMap::new()),
         }),
         Request::CloseSession { session } => side.send(&Event::SessionClosed { session }),
         Request::Reload => {

@@ -9,49 +9,29 @@ const OF_THE_JAIL: [&str; 6] = ["PWD", "OLDPWD", "SHLVL", "_", "TMPDIR", "BASH_E
 /// Kinds of terminal that the jail itself tells a command of.
 const TERMINALS: [&str; 2] = ["dumb", "xterm-256color"];
 
-/// The profile's environment, `${workspace}`, `${home}` and `${tmp}` not yet filled in.
+/// The environment of a command in a session in which nothing was changed, as the launcher told it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Base {
-    templates: BTreeMap<String, String>,
-    workspace: String,
-}
+pub(super) struct Base(BTreeMap<String, String>);
 
 impl Base {
-    pub(super) fn new(templates: BTreeMap<String, String>, workspace: String) -> Self {
-        Self {
-            templates,
-            workspace,
-        }
+    pub(super) fn new(environment: BTreeMap<String, String>) -> Self {
+        Self(environment)
     }
 
-    /// The profile sets this variable.
+    /// A command begins with this variable.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.templates.contains_key(name)
+        self.0.contains_key(name)
     }
 
-    /// Names that the profile sets.
+    /// Names of all of them.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.templates.keys()
+        self.0.keys()
     }
 
-    /// The profile gives the variable this value. `tmp` is the value of `TMPDIR`. An answer that cannot be
-    /// known is no, which is safe: the variable is then carried with the value it would have anyway.
-    pub(super) fn gives(&self, name: &str, value: &str, tmp: Option<&str>) -> bool {
-        if name == "TERM" && TERMINALS.contains(&value) {
-            return true;
-        }
-        let Some(template) = self.templates.get(name) else {
-            return false;
-        };
-        [tmp, Some("/tmp")]
-            .into_iter()
-            .flatten()
-            .map(|tmp| {
-                template
-                    .replace("${workspace}", &self.workspace)
-                    .replace("${tmp}", tmp)
-            })
-            .any(|filled| filled == value)
+    /// A command begins with this value of the variable.
+    pub(super) fn gives(&self, name: &str, value: &str) -> bool {
+        name == "TERM" && TERMINALS.contains(&value)
+            || self.0.get(name).is_some_and(|given| given == value)
     }
 }
 
@@ -65,30 +45,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_profile_gives_is_known_as_far_as_it_can_be() {
-        let templates = [
-            ("PATH", "/usr/bin:/bin"),
-            ("XDG_CACHE_HOME", "${tmp}/.cache"),
-            ("HOME", "${home}"),
-            ("PYTHONPATH", "${workspace}/lib"),
+    fn what_a_command_begins_with_is_known_by_name_and_value() {
+        let environment = [
+            ("PATH", "/home/x/.local/bin:/bin"),
+            ("HOME", "/home/x"),
+            ("TERM", "dumb"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let base = Base::new(templates.into(), "/w".to_owned());
+        let base = Base::new(environment.into());
         let table = [
-            ("PATH", "/usr/bin:/bin", true),
-            ("PATH", "/opt/bin", false),
-            ("XDG_CACHE_HOME", "/tmp/.cache", true),
-            ("XDG_CACHE_HOME", "/private/.cache", true),
-            ("XDG_CACHE_HOME", "/else/.cache", false),
-            ("PYTHONPATH", "/w/lib", true),
-            ("HOME", "/home/x", false),
+            ("PATH", "/home/x/.local/bin:/bin", true),
+            ("PATH", "/bin", false),
+            ("HOME", "/home/x", true),
+            ("HOME", "/home/y", false),
             ("OTHER", "", false),
             ("TERM", "dumb", true),
+            ("TERM", "xterm-256color", true),
             ("TERM", "vt100", false),
         ];
         for (name, value, expected) in table {
-            let given = base.gives(name, value, Some("/private"));
-            assert_eq!(given, expected, "{name}={value}");
+            assert_eq!(base.gives(name, value), expected, "{name}={value}");
         }
+        assert!(base.has("HOME") && !base.has("OTHER"));
     }
 }

@@ -1,8 +1,9 @@
 //! One session as the rest of the daemon holds it. Its life is `life`'s; this is what is known of it.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -29,7 +30,8 @@ pub struct Session {
     spec: SessionSpec,
     digest: [u8; 32],
     created_at: SystemTime,
-    base: Base,
+    /// Set when it is open.
+    base: OnceLock<Base>,
     /// When the lease runs out.
     deadline: Mutex<Instant>,
     carried: Mutex<Carried>,
@@ -40,13 +42,13 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new((id, key): (SessionId, SessionKey), spec: SessionSpec, base: Base) -> Self {
+    pub(super) fn new((id, key): (SessionId, SessionKey), spec: SessionSpec) -> Self {
         Self {
             id,
             key,
             digest: spec.digest(),
             created_at: SystemTime::now(),
-            base,
+            base: OnceLock::new(),
             deadline: Mutex::new(later(spec.lease)),
             carried: Mutex::new(Carried {
                 cwd: spec.cwd.clone().filter(|cwd| *cwd != spec.workspace),
@@ -194,6 +196,11 @@ impl Session {
         by_commands.map(|(name, _)| name).collect()
     }
 
+    /// It is open; this is the environment of a command in it that asks for nothing.
+    pub(super) fn begin_with(&self, environment: BTreeMap<String, String>) {
+        self.base.get_or_init(|| Base::new(environment));
+    }
+
     pub(super) fn carried(&self) -> Carried {
         lock(&self.carried).clone()
     }
@@ -209,7 +216,7 @@ impl Session {
         let started = known.and_then(|known| known.exec.start_report());
         let context = Context {
             beginning,
-            base: &self.base,
+            base: self.base.get_or_init(Base::default),
             started_in: started.as_ref().map(|started| started.cwd.as_str()),
             workspace: self.workspace(),
         };

@@ -63,7 +63,8 @@ async fn open(link: &Link, session: &Session) -> Result<(), NotOpened> {
     let spec = session.spec();
     let opening = async {
         let place = (spec.profile.as_str(), spec.workspace.as_path());
-        link.open_session(session.key(), place, spec.caller).await?;
+        let environment = link.open_session(session.key(), place, spec.caller).await?;
+        session.begin_with(environment);
         if spec.cwd.is_some() || !spec.env_set.is_empty() || !spec.env_unset.is_empty() {
             check(link, session).await?;
         }

@@ -13,7 +13,7 @@ use agentd_sandbox::{
 };
 use thiserror::Error;
 
-use super::{NotOpened, Phase, Session, SessionId, SessionSpec, base::Base, life};
+use super::{NotOpened, Phase, Session, SessionId, SessionSpec, life};
 use crate::{exec::Exec, launcher_link::Link};
 
 /// Ended sessions whose ids are remembered, so that a client is told why its session is gone.
@@ -173,18 +173,10 @@ impl Registry {
             .id
             .clone()
             .unwrap_or_else(|| SessionId::generated(&self.0.boot_id, key));
-        let session = Session::new((id.clone(), key), spec.clone(), self.base(spec));
+        let session = Session::new((id.clone(), key), spec.clone());
         let session = Arc::new(session);
         inner.sessions.insert((uid, id), Arc::clone(&session));
         Ok(Admission::New(session))
-    }
-
-    fn base(&self, spec: &SessionSpec) -> Base {
-        let profiles = self.0.link.profiles();
-        let profile = profiles.iter().find(|known| known.name == spec.profile);
-        let templates = profile.map(|profile| profile.environment.clone());
-        let workspace = spec.workspace.to_string_lossy().into_owned();
-        Base::new(templates.unwrap_or_default(), workspace)
     }
 
     /// An open session of this caller. Finding it renews its lease.

@@ -131,13 +131,12 @@ fn take_set(next: &mut Carried, report: &Report, context: &Context<'_>) {
     let Context {
         beginning, base, ..
     } = context;
-    let tmp = report.exported.get("TMPDIR").map(String::as_str);
     for (name, value) in &report.exported {
         if is_of_the_jail(name) || !may_be_passed(name) {
             continue;
         }
         let before = beginning.value(name);
-        let is_given = base.gives(name, value, tmp);
+        let is_given = base.gives(name, value);
         let is_untouched = match before {
             Some(before) => before == value,
             None => is_given && !beginning.lacks(name),

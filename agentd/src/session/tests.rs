@@ -24,6 +24,13 @@ use crate::{
 /// What the launcher was asked about sessions and commands.
 type Seen = Arc<Mutex<Vec<Request>>>;
 
+/// What commands of a session begin with.
+fn environment() -> BTreeMap<String, String> {
+    [("HOME", "/home/x"), ("PATH", "/home/x/bin:/bin")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
 /// A launcher whose commands run until they are stopped, except those of the script `true`.
 fn play(seen: &Seen) -> impl FnMut(&Side, Request, Vec<OwnedFd>) + Send + 'static {
     let seen = Arc::clone(seen);
@@ -36,7 +43,7 @@ fn play(seen: &Seen) -> impl FnMut(&Side, Request, Vec<OwnedFd>) + Send + 'stati
             } => {
                 let result = match profile.as_str() {
                     "nosuch" => Err(Refusal::Malformed("no such profile".to_owned())),
-                    _ => Ok(()),
+                    _ => Ok(environment()),
                 };
                 side.send(&Event::SessionOpened { session, result });
             }
@@ -446,14 +453,16 @@ async fn the_next_command_begins_where_the_last_one_stopped() {
     let (exec, spec) = stage.run(&session, "x", Kind::Foreground);
     exec.started().await.unwrap();
     let hook = spec.hook.unwrap();
-    let report = b"/w/sub\n\0declare -x A=\"1\"\ndeclare -x PWD=\"/w/sub\"\n\0";
+    let report = b"/w/sub\n\0declare -x A=\"1\"\ndeclare -x PWD=\"/w/sub\"\ndeclare -x HOME=\"/home/x\"\ndeclare -x PATH=\"/home/x/bin:/bin\"\n\0";
     let end = hook.0.ended(exec.id(), report);
     assert_eq!((end.cwd.as_str(), end.notes.len()), ("/w/sub", 0));
-    assert_eq!(session.exported(), ["A"]);
+    assert_eq!(session.exported(), ["A"], "the rest is what it began with");
     let (_, next) = stage.run(&session, "y", Kind::Foreground);
     let carried = next.invocation.in_session.unwrap().carried;
     assert_eq!(carried.cwd.as_deref(), Some("/w/sub".as_ref()));
+    assert_eq!(carried.env_set.len(), 1, "{carried:?}");
     assert_eq!(carried.env_set["A"], "1");
+    assert!(carried.env_unset.is_empty(), "{carried:?}");
 }
 
 // DESIGN 6.10: no report leaves everything as it was; the model hears of it only where that matters.

@@ -7,5 +7,6 @@ mod errors;
 mod exec;
 mod output;
 mod peers;
+mod terminal;
 mod tools;
 mod tree;

@@ -137,14 +137,16 @@ impl Launcher {
             },
             &[],
         );
-        let (event, _) = self.event();
-        assert_eq!(
-            event,
+        match self.event().0 {
             Event::SessionOpened {
-                session,
-                result: Ok(())
+                session: opened,
+                result: Ok(environment),
+            } => {
+                assert_eq!(opened, session);
+                assert!(environment.contains_key("PATH"), "{environment:?}");
             }
-        );
+            other => panic!("{other:?}"),
+        }
         InSession {
             session,
             carried: Carried::default(),
@@ -270,6 +272,8 @@ impl Run<'_> {
         let mut fds = fds.into_iter();
         if self.stdout.is_none() {
             let master = fds.next().expect("the terminal comes with the start");
+            // Held, it would hide the end of the output.
+            drop(fds.next().expect("its other side comes, too"));
             let copy = master.try_clone().expect("a copy");
             self.stdout = Some(Reader::of(copy));
             self.master = Some(master.into());

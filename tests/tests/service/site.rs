@@ -141,13 +141,9 @@ pub(crate) async fn look(api: &Api, id: &str) -> Result<v1::Session, Status> {
     Ok(answer.session.expect("a session"))
 }
 
-/// Names that commands of a session exported. What holds the home directory in the profile is carried
-/// along, since only the launcher knows that directory.
+/// Names that commands of a session exported.
 pub(crate) fn exported(session: &v1::Session) -> Vec<&str> {
-    let names = session.exported.iter().map(String::as_str);
-    names
-        .filter(|name| !["HOME", "PATH"].contains(name))
-        .collect()
+    session.exported.iter().map(String::as_str).collect()
 }
 
 /// Ends a session; how many commands were ended with it.

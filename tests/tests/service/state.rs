@@ -157,6 +157,36 @@ fn what_changes_nothing_by_accident_leaves_the_state_alone() {
     });
 }
 
+/// What the profile and the jail give is not exported by anybody, until a command changes it.
+#[test]
+fn only_what_commands_changed_counts_as_exported() {
+    in_every_mode(|mode| {
+        let site = &Site::new(mode);
+        site.call(|api| async move {
+            open(&api, site.session("s")).await;
+            let table: [(&str, &[&str]); 9] = [
+                ("true", &[]),
+                ("export HOME PATH; PATH=$PATH; export TERM", &[]),
+                ("export OLD=\"$HOME\" WAS=\"$PATH\"", &["OLD", "WAS"]),
+                ("PATH=$HOME/x:$PATH", &["OLD", "PATH", "WAS"]),
+                ("true", &["OLD", "PATH", "WAS"]),
+                ("HOME=$PWD", &["HOME", "OLD", "PATH", "WAS"]),
+                ("PATH=$WAS", &["HOME", "OLD", "WAS"]),
+                ("HOME=$OLD; unset OLD WAS", &[]),
+                ("unset PATH", &[]),
+            ];
+            for (n, (text, expected)) in table.into_iter().enumerate() {
+                good(&run(&api, site.within("s", &format!("x{n}"), text)).await);
+                let session = look(&api, "s").await.expect("it is there");
+                assert_eq!(exported(&session), expected, "{text}");
+            }
+            let told = run(&api, site.within("s", "last", "echo ${PATH-none}")).await;
+            assert_ne!(good(&told), "", "{told:?}");
+            close(&api, "s").await.expect("it is there");
+        });
+    });
+}
+
 #[test]
 fn values_that_are_no_text_and_too_much_of_them_are_told_and_not_kept() {
     in_every_mode(|mode| {

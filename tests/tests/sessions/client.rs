@@ -139,7 +139,7 @@ impl Launcher {
         self.send(&request, &[]);
         let answer = |event: &Event| matches!(event, Event::SessionOpened { session: of, .. } if *of == session);
         match self.wait_for(answer).0 {
-            Event::SessionOpened { result, .. } => result,
+            Event::SessionOpened { result, .. } => result.map(drop),
             _ => unreachable!(),
         }
     }

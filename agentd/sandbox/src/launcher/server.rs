@@ -324,7 +324,6 @@ impl Server {
             unavailable: policy::unavailable(profile, &facts),
             limits: profile.limits.defaults,
             max_timeout_ms: profile.limits.max_timeout_ms,
-            environment: policy::base_environment(&profile.env, &facts),
             commands: profile.commands.clone(),
             meta: profile.meta.clone(),
         };

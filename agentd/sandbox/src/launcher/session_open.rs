@@ -28,9 +28,17 @@ pub(crate) struct Kept {
     pub(crate) fd: Option<OwnedFd>,
 }
 
+/// What a session is made of, and the environment of its commands.
+type Made = (SessionHome, Option<Namespaces>, BTreeMap<String, String>);
+
 impl Workshop {
-    /// Opens a session. Everything about it that can be refused is refused here, before any command.
-    pub(crate) fn open_session(&mut self, key: SessionKey, claim: Claim) -> Result<(), Refusal> {
+    /// Opens a session. Everything about it that can be refused is refused here, before any command. The
+    /// answer is the environment of a command that asks for nothing.
+    pub(crate) fn open_session(
+        &mut self,
+        key: SessionKey,
+        claim: Claim,
+    ) -> Result<BTreeMap<String, String>, Refusal> {
         if self.sessions.contains(key) {
             return Err(Refusal::Malformed(
                 "this session is open already".to_owned(),
@@ -43,10 +51,10 @@ impl Workshop {
         })?;
         let made = self.make_session(key, &claim, uid);
         match made {
-            Ok((home, namespaces)) => {
+            Ok((home, namespaces, env)) => {
                 let session = Session::new(claim, uid, home, namespaces);
                 self.sessions.insert(key, session);
-                Ok(())
+                Ok(env)
             }
             Err(refusal) => {
                 self.uids.give_back(uid);
@@ -55,12 +63,7 @@ impl Workshop {
         }
     }
 
-    fn make_session(
-        &mut self,
-        key: SessionKey,
-        claim: &Claim,
-        uid: u32,
-    ) -> Result<(SessionHome, Option<Namespaces>), Refusal> {
+    fn make_session(&mut self, key: SessionKey, claim: &Claim, uid: u32) -> Result<Made, Refusal> {
         let failed = |what: &str| Refusal::NoSession(format!("it could not be made: {what}"));
         let home = SessionHome::make(key).map_err(|error| {
             failed(&format!(
@@ -83,7 +86,7 @@ impl Workshop {
                 })?)
             }
         };
-        Ok((home, namespaces))
+        Ok((home, namespaces, policy.env))
     }
 
     /// Removes everything that a session had. To be called when its last command is gone.

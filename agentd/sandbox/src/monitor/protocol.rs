@@ -28,7 +28,8 @@ pub struct ExecKey(pub u64);
 pub struct SpawnFds;
 
 /// Order of the file descriptors beside [`Event::Started`]: the terminal's master when there is a
-/// terminal, then the output file (readable and writable) when one was asked for.
+/// terminal, then the output file (readable and writable) when one was asked for, then the terminal's
+/// other side, by which the front end sees what was read; that one may be missing.
 #[derive(Debug, Clone, Copy)]
 pub struct StartedFds;
 
@@ -223,8 +224,8 @@ pub enum Event {
     SessionOpened {
         /// Name.
         session: SessionKey,
-        /// Why not.
-        result: Result<(), Refusal>,
+        /// The environment of a command in it that asks for nothing, or why there is none.
+        result: Result<BTreeMap<String, String>, Refusal>,
     },
     /// The answer to `CloseSession`: nothing of it is left.
     SessionClosed {
@@ -386,10 +387,6 @@ pub struct ProfileSummary {
     pub limits: Limits,
     /// Largest wall clock a request can ask for, in milliseconds.
     pub max_timeout_ms: u64,
-    /// Environment that every command under it begins with, `${workspace}`, `${home}` and `${tmp}` not
-    /// yet filled in: what a session need not carry.
-    #[serde(default)]
-    pub environment: BTreeMap<String, String>,
     /// Command blacklist, applied by the front end: it is advisory, and its parser must not run with
     /// privilege.
     pub commands: CommandRules,

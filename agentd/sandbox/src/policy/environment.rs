@@ -94,18 +94,6 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What every command begins with: what the profile sets, variables not yet filled in, and what it
-/// passes.
-pub(crate) fn base(rules: &EnvPolicy, facts: &HostFacts) -> BTreeMap<String, String> {
-    let mut env = rules.set.clone();
-    for name in &rules.pass {
-        if let Some(value) = facts.environment.get(name) {
-            env.insert(name.clone(), value.clone());
-        }
-    }
-    env
-}
-
 /// The complete environment.
 pub(super) fn build(
     rules: &EnvPolicy,

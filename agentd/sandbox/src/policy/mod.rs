@@ -26,7 +26,6 @@ pub(crate) mod tests;
 pub use availability::unavailable;
 pub use cgroup::{CgroupFacts, CgroupKind};
 pub use env::EnvPolicy;
-pub(crate) use environment::base as base_environment;
 pub use environment::may_be_passed;
 pub(crate) use environment::{is_variable_name, never_allowed};
 pub use fs::{Exposure, FsPolicy, FsRule, PathAccess, TmpPolicy};

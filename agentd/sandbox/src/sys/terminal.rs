@@ -44,6 +44,15 @@ pub(crate) fn set_size(terminal: BorrowedFd<'_>, (columns, rows): (u16, u16)) ->
     Errno::result(result).map(drop)
 }
 
+/// How many bytes of input could be read now on a terminal's side for a command.
+pub(crate) fn unread(peer: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open by `BorrowedFd`; FIONREAD writes one `int`.
+    let result = unsafe { libc::ioctl(peer.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    Errno::result(result)?;
+    Ok(usize::try_from(bytes).unwrap_or_default())
+}
+
 /// Makes `terminal` the controlling one of this process's session, which it must lead and which must
 /// have none.
 pub(crate) fn make_controlling(terminal: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -84,6 +93,7 @@ mod tests {
         tcgetattr(peer.as_fd()).unwrap();
         let null: OwnedFd = fs::File::open("/dev/null").unwrap().into();
         assert_eq!(open_peer(null.as_fd()).unwrap_err(), Errno::ENOTTY);
+        assert_eq!(unread(null.as_fd()), Err(Errno::ENOTTY));
         assert_eq!(set_size(null.as_fd(), (1, 1)), Err(Errno::ENOTTY));
         assert_eq!(make_controlling(null.as_fd()), Err(Errno::ENOTTY));
     }

@@ -2,6 +2,8 @@
 
 use std::{fs::File, os::fd::OwnedFd, sync::Arc, time::Instant};
 
+use agentd_sandbox::terminal::Peer;
+
 use super::{
     super::{
         DEFAULT_OUTPUT_FILE, Stdin,
@@ -9,7 +11,6 @@ use super::{
         kept::Keeper,
         lifecycle::{Lifecycle, Settings},
         pipes::{Ends, OutputPipe},
-        stdin::StdinEnd,
         terminal::Terminal,
     },
     Running,
@@ -20,26 +21,26 @@ impl Running {
     pub(in crate::exec) fn new(job: &Job, ends: Ends, beginning: Beginning) -> Self {
         let mut fds = beginning.fds.into_iter();
         let mut notes = Vec::new();
-        let (mut main, mut stdin) = (ends.main, ends.stdin.map(StdinEnd::Pipe));
-        if job.spec.has_terminal() {
-            match terminal(fds.next()) {
-                Ok(terminal) => {
-                    main = OutputPipe::of_terminal(Arc::clone(&terminal));
-                    stdin = Some(StdinEnd::Terminal(terminal));
-                }
-                Err(why) => notes.push(format!("its terminal cannot be used: {why}")),
+        let (mut main, mut stdin) = (ends.main, ends.stdin.map(Stdin::pipe));
+        let master = job.spec.has_terminal().then(|| terminal(fds.next()));
+        let file = (!beginning.output_file.is_empty()).then(|| fds.next());
+        match master {
+            Some(Ok(terminal)) => {
+                main = OutputPipe::of_terminal(Arc::clone(&terminal));
+                stdin = Some(Stdin::terminal(terminal, fds.next().map(Peer::of)));
             }
+            Some(Err(why)) => notes.push(format!("its terminal cannot be used: {why}")),
+            None => {}
         }
         if let Some(stdin) = stdin {
-            job.exec.set_stdin(Stdin::new(stdin));
+            job.exec.set_stdin(stdin);
         }
         let cap = match job.spec.output_file_bytes {
             0 => DEFAULT_OUTPUT_FILE,
             bytes => bytes,
         };
-        let keeper = fds
-            .next()
-            .filter(|_| !beginning.output_file.is_empty())
+        let keeper = file
+            .flatten()
             .map(|fd| Keeper::new(File::from(fd), beginning.output_file, cap));
         let open = |pipe: &OutputPipe| u8::from(pipe.is_open());
         let settings = Settings {

@@ -12,8 +12,11 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 fn base() -> Base {
-    let templates = map(&[("PATH", "/bin"), ("PAGER", "cat"), ("TMPDIR", "${tmp}")]);
-    Base::new(templates, WORKSPACE.to_owned())
+    Base::new(map(&[
+        ("PATH", "/bin"),
+        ("PAGER", "cat"),
+        ("TMPDIR", "/tmp"),
+    ]))
 }
 
 /// A command that began with `PATH` and `PAGER` as the profile gives them ends with these.

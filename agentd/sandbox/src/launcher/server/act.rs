@@ -1,6 +1,6 @@
 //! What the life of a jail asks for, done: commands to its init, and news for the front end.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::{
     super::{
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     launch::Command,
     monitor::{Event, ExecKey, Tripped},
+    sys::terminal,
 };
 
 impl Server {
@@ -96,8 +97,10 @@ impl Server {
         // A copy stays here for changes of its size; where none can be made, the original matters more.
         let kept = jail.terminal.as_ref().and_then(|fd| fd.try_clone().ok());
         let sent = std::mem::replace(&mut jail.terminal, kept);
+        let peer = sent.as_ref().map(|fd| terminal::open_peer(fd.as_fd()));
         let mut fds: Vec<OwnedFd> = sent.into_iter().collect();
         fds.append(&mut jail.started_fds);
+        fds.extend(peer.and_then(Result::ok));
         self.outbox.push_with(&event, fds);
     }
 
