@@ -100,7 +100,7 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
             errno_name,
             detail,
         } => vec![setup_failed(stage, errno_name, detail)],
-        Ending::Cancelled => fixed("[cancelled: the command was ended before it finished]"),
+        Ending::Cancelled { after } => vec![cancelled(*after)],
         Ending::OomKilled => fixed(
             "Error: Out of memory\n[the command was killed because it needed more memory than its limit]",
         ),
@@ -136,6 +136,25 @@ fn timeout(limit: Duration, tree: Tree) -> Vec<String> {
             "[the command was ended after {seconds} s{with_all}; if it needs longer, set timeout_ms; do not wait for programs that never end]"
         ),
     ]
+}
+
+/// A model that believes that nothing happened does it again.
+fn cancelled(after: Option<Duration>) -> String {
+    match after {
+        None => "[cancelled: the command was not started; nothing of it was run]".to_owned(),
+        Some(after) => format!(
+            "[cancelled after {}: the command was ended before it finished; what it did until then stays done]",
+            roughly(after)
+        ),
+    }
+}
+
+/// How long something took, as a person would say it.
+fn roughly(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => format!("{} ms", duration.as_millis()),
+        seconds => format!("{seconds} s"),
+    }
 }
 
 fn lost(tree: Tree) -> Vec<String> {

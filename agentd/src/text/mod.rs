@@ -94,7 +94,10 @@ pub enum Ending {
     /// It printed nothing for this long.
     IdleTimeout(Duration),
     /// A client ended it.
-    Cancelled,
+    Cancelled {
+        /// How long it had run; `None`: it had not been started.
+        after: Option<Duration>,
+    },
     /// The memory limit killed it.
     OomKilled,
     /// It printed more than its output limit.
@@ -144,7 +147,10 @@ pub fn render(finished: &Finished<'_>) -> Rendered {
         tail: finished.tail,
         full_output: finished.full_output,
     });
-    let nothing_ran = matches!(finished.outcome.ending, Ending::SetupFailed { .. });
+    let nothing_ran = matches!(
+        finished.outcome.ending,
+        Ending::SetupFailed { .. } | Ending::Cancelled { after: None }
+    );
     if rendered.text.is_empty() && !nothing_ran {
         rendered.text.push_str("(no output)");
     }

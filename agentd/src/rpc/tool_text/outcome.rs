@@ -84,7 +84,9 @@ fn ending(start: Option<&StartReport>, end: &ExitResult) -> Ending {
         ExitReason::IdleTimeout => {
             Ending::IdleTimeout(millis(limits.and_then(|l| l.idle_timeout_ms)))
         }
-        ExitReason::Cancelled => Ending::Cancelled,
+        ExitReason::Cancelled => Ending::Cancelled {
+            after: start.map(|_| end.duration),
+        },
         ExitReason::OutputLimit => Ending::OutputLimit,
         ExitReason::CpuLimit => Ending::CpuLimit,
         ExitReason::DiskLimit => Ending::DiskLimit,

@@ -7,6 +7,11 @@ use expect_test::{Expect, expect};
 use crate::commands::Blocked;
 use crate::text::{Ending, Finished, Outcome, Tree, blocked, render};
 
+/// By a client, in the middle.
+const CANCELLED: Ending = Ending::Cancelled {
+    after: Some(Duration::from_millis(2_500)),
+};
+
 fn check(outcome: &Outcome, expected: &Expect) {
     let rendered = render(&Finished {
         head: b"output\n",
@@ -74,6 +79,37 @@ fn a_timeout_says_so_in_the_words_models_know() {
 }
 
 #[test]
+fn a_cancelled_command_is_told_with_what_it_may_have_done() {
+    let stays = |milliseconds| {
+        Outcome::new(Ending::Cancelled {
+            after: Some(Duration::from_millis(milliseconds)),
+        })
+    };
+    check(
+        &stays(2_500),
+        &expect![[r"
+        output
+        [cancelled after 2 s: the command was ended before it finished; what it did until then stays done]"]],
+    );
+    check(
+        &stays(40),
+        &expect![[r"
+        output
+        [cancelled after 40 ms: the command was ended before it finished; what it did until then stays done]"]],
+    );
+    let never = Outcome::new(Ending::Cancelled { after: None });
+    let rendered = render(&Finished {
+        head: b"",
+        dropped_bytes: 0,
+        tail: b"",
+        full_output: None,
+        outcome: &never,
+    });
+    expect!["[cancelled: the command was not started; nothing of it was run]"]
+        .assert_eq(&rendered.text);
+}
+
+#[test]
 fn everything_else_to_know_follows_the_end_in_order() {
     let outcome = Outcome {
         ending: Ending::Exited(1),
@@ -126,7 +162,7 @@ fn leftovers_are_told_only_of_a_command_that_ended_by_itself() {
     for ended in [
         Ending::Timeout(Duration::from_secs(1)),
         Ending::IdleTimeout(Duration::from_secs(1)),
-        Ending::Cancelled,
+        CANCELLED,
         Ending::OutputLimit,
         Ending::Drained,
     ] {
@@ -137,7 +173,7 @@ fn leftovers_are_told_only_of_a_command_that_ended_by_itself() {
 #[test]
 fn every_other_end_has_a_line_of_its_own() {
     let endings = [
-        Ending::Cancelled,
+        CANCELLED,
         Ending::OomKilled,
         Ending::OutputLimit,
         Ending::CpuLimit,
@@ -261,7 +297,7 @@ fn what_is_not_proven_is_not_claimed() {
         (told(Ending::Exited(0), 1), true),
         (told(timeout, 0), true),
         (told(Ending::Lost, 0), true),
-        (told(Ending::Cancelled, 0), true),
+        (told(CANCELLED, 0), true),
     ] {
         assert_eq!(text.contains("no proof that none was missed"), is_told);
         for claim in ["with all its processes", "is dead"] {
