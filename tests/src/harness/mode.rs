@@ -1,9 +1,9 @@
 //! The three kinds of host, each made on the machine at hand.
 //!
 //! T3: run as root. T2: run without privilege. T1: run without privilege where no user namespace can
-//! be made. The last one is made honestly, by the kernel's own limit: a user namespace in which
-//! `max_user_namespaces` is 0, entered by processes that then give up every capability. Root maps all
-//! ids one to one, so that owners of files look the same inside.
+//! be made. Where the last one has to be made, it is made honestly, by the kernel's own limit: a user
+//! namespace in which `max_user_namespaces` is 0, entered by processes that then give up every
+//! capability. Root maps all ids one to one, so that owners of files look the same inside.
 
 use std::{
     env,
@@ -17,6 +17,9 @@ use nix::unistd::geteuid;
 
 /// The user that stands for "somebody without privilege" when the tests run as root.
 const NOBODY: u32 = 65534;
+
+/// Names the only kind of host to test: `root`, `rootless` or `nested`. It must be possible.
+const ONLY: &str = "AGENTD_TEST_MODE";
 
 /// A kind of host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +92,31 @@ fn holder() -> Result<&'static str, String> {
         .map_err(Clone::clone)
 }
 
+/// Whether a command makes a user namespace.
+fn unshares(mut command: Command) -> bool {
+    command.args(["--user", "true"]);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Whether this user, without privilege, is on T1 already.
+fn is_nested() -> bool {
+    static NESTED: OnceLock<bool> = OnceLock::new();
+    *NESTED.get_or_init(|| !geteuid().is_root() && !unshares(Command::new("unshare")))
+}
+
 impl Mode {
     /// All kinds of host.
     pub const ALL: [Self; 3] = [Self::Root, Self::Rootless, Self::Nested];
+
+    /// Its name in the environment.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Rootless => "rootless",
+            Self::Nested => "nested",
+        }
+    }
 
     /// The tier that the product must report there.
     pub fn tier(self) -> &'static str {
@@ -125,7 +150,7 @@ impl Mode {
     /// What stands before a command to run it on this kind of host.
     fn entrance(self) -> Vec<String> {
         let mut words = Vec::new();
-        if self == Self::Nested {
+        if self == Self::Nested && !is_nested() {
             let pid = holder().expect("only possible kinds of host are used");
             words.push(format!(
                 "nsenter --preserve-credentials --user --target {pid} --"
@@ -152,12 +177,7 @@ impl Mode {
         if self == Self::Root && !geteuid().is_root() {
             return Err("needs root".to_owned());
         }
-        let unshare = |mode: Self| {
-            let mut command = mode.command(OsStr::new("unshare"));
-            command.args(["--user", "true"]);
-            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-            status.is_ok_and(|status| status.success())
-        };
+        let unshare = |mode: Self| unshares(mode.command(OsStr::new("unshare")));
         let runs = |mode: Self| {
             let status = mode.command(OsStr::new("true")).status();
             status.is_ok_and(|status| status.success())
@@ -165,6 +185,7 @@ impl Mode {
         let fault = |reason: &str| Err(reason.to_owned());
         match self {
             Self::Rootless if !unshare(self) => fault("user namespaces are not available"),
+            Self::Nested if is_nested() => Ok(()),
             Self::Nested => match holder() {
                 Err(reason) => Err(reason),
                 Ok(_) if !runs(self) => fault("nsenter or setpriv fails"),
@@ -175,17 +196,27 @@ impl Mode {
         }
     }
 
-    /// The kinds of host that this machine and user can make. As root in CI it must be all of them.
+    /// The kinds of host that this machine and user can make, or the one that the environment names. As
+    /// root in CI it must be all of them.
     pub fn possible() -> &'static [Self] {
         static POSSIBLE: OnceLock<Vec<Mode>> = OnceLock::new();
         POSSIBLE.get_or_init(|| {
-            let strict = env::var_os("CI").is_some() && geteuid().is_root();
+            let only = env::var(ONLY).ok();
+            let strict = only.is_some() || env::var_os("CI").is_some() && geteuid().is_root();
+            let wanted = Self::ALL.map(Self::name);
+            if let Some(only) = &only {
+                assert!(
+                    wanted.contains(&only.as_str()),
+                    "{ONLY} is {only:?}; use one of {wanted:?}"
+                );
+            }
             Self::ALL
                 .into_iter()
+                .filter(|mode| only.as_ref().is_none_or(|only| only == mode.name()))
                 .filter(|mode| match mode.probe() {
                     Ok(()) => true,
                     Err(reason) => {
-                        assert!(!strict, "{mode:?} must be possible in CI as root: {reason}");
+                        assert!(!strict, "{mode:?} must be possible here: {reason}");
                         eprintln!("SKIPPED: {mode:?} ({}): {reason}", mode.tier());
                         false
                     }

@@ -7,16 +7,18 @@ use std::{
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// Looks until the condition holds; returns false after the deadline.
+/// Looks until the condition holds; returns false after the deadline. Where looking takes long, as on an emulated
+/// machine, it looks less often, so that it is not what the machine is busy with.
 pub fn wait_until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + deadline;
     loop {
+        let look = Instant::now();
         if condition() {
             return true;
         }
         if Instant::now() >= end {
             return false;
         }
-        thread::sleep(STEP);
+        thread::sleep(STEP.max(look.elapsed() * 3));
     }
 }

@@ -35,6 +35,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// A running launcher.
 pub struct Launcher {
     pub world: World,
+    /// Its control groups, `none` without any.
+    pub cgroup: String,
     channel: Option<Channel<Request, Event>>,
     process: Child,
     next: u64,
@@ -57,15 +59,23 @@ impl Launcher {
         drop(command);
         let mut launcher = Self {
             world,
+            cgroup: String::new(),
             channel: Some(channel),
             process,
             next: 0,
             killed: false,
         };
         let (event, _) = launcher.event();
-        let Event::Ready { tier, profiles, .. } = event else {
+        let Event::Ready {
+            tier,
+            profiles,
+            cgroup,
+            ..
+        } = event
+        else {
             panic!("{event:?}");
         };
+        launcher.cgroup = cgroup;
         assert!(tier.to_string().starts_with(mode.tier()), "{tier}");
         for _ in 0..profiles {
             launcher.event();

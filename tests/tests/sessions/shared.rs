@@ -73,6 +73,11 @@ fn what_commands_do_to_the_shared_temporary_directory_leads_nowhere_and_stops_no
             format!("chmod 0 /tmp/{base}"),
             "rm -rf /tmp/* /tmp/.[!.]*; ln -s /etc ${TMPDIR:-/tmp}/script".to_owned(),
         ] {
+            // Without a mount namespace it is the host's directory, and its owner may close it to himself.
+            let owns = mode == Mode::Nested && !nix::unistd::geteuid().is_root();
+            if owns && trick.starts_with("chmod") {
+                continue;
+            }
             let mut launcher = Launcher::start(&world);
             launcher.open(1, &world);
             let script = format!("exec 2>/dev/null; cd /; {trick}; :");
@@ -352,7 +357,8 @@ fn a_hundred_sessions_leave_descriptors_processes_and_directories_as_they_were()
 /// What a launcher holds.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
-    descriptors: usize,
+    /// Root alone may look at them.
+    descriptors: Option<usize>,
     children: usize,
     directories: Vec<String>,
 }
@@ -360,10 +366,11 @@ struct Held {
 impl Held {
     fn of(launcher: &Launcher) -> Self {
         let pid = launcher.pid();
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
+        let fds = fs::read_dir(format!("/proc/{pid}/fd"));
+        assert!(fds.is_ok() || !nix::unistd::geteuid().is_root(), "{fds:?}");
         let children = agentd_tests::harness::children_of(i32::try_from(pid).unwrap());
         Self {
-            descriptors: fds.count(),
+            descriptors: fds.ok().map(Iterator::count),
             children: children.len(),
             directories: directories(pid),
         }
