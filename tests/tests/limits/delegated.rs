@@ -22,10 +22,11 @@ const MIB: u64 = 1 << 20;
 struct Delegated(Vec<PathBuf>);
 
 impl Delegated {
-    /// In the unified hierarchy alone, or in those of version 1 and the unified one beside them.
-    fn to(mode: Mode) -> Self {
+    /// In the unified hierarchy alone, or in those of version 1 and the unified one beside them. Tests run
+    /// side by side, so each says what its groups are for.
+    fn to(mode: Mode, purpose: &str) -> Self {
         let top = Path::new("/sys/fs/cgroup");
-        let name = format!("agentd-test-{}-{mode:?}", std::process::id());
+        let name = format!("agentd-test-{}-{purpose}-{mode:?}", std::process::id());
         let hierarchies: Vec<PathBuf> = if top.join("cgroup.controllers").exists() {
             fs::write(top.join("cgroup.subtree_control"), "+memory +pids").unwrap();
             vec![top.to_owned()]
@@ -76,13 +77,13 @@ impl Drop for Delegated {
     }
 }
 
-fn in_delegated_groups(test: impl Fn(Mode, &mut Launcher)) {
+fn in_delegated_groups(purpose: &str, test: impl Fn(Mode, &mut Launcher)) {
     if !possible(Mode::Root) {
         return;
     }
     for mode in [Mode::Rootless, Mode::Nested] {
         if possible(mode) {
-            let groups = Delegated::to(mode);
+            let groups = Delegated::to(mode, purpose);
             let mut launcher = groups.launcher(mode);
             assert_ne!(
                 launcher.cgroup, "none",
@@ -97,7 +98,7 @@ fn in_delegated_groups(test: impl Fn(Mode, &mut Launcher)) {
 
 #[test]
 fn memory_and_processes_are_limited_and_named_without_privilege() {
-    in_delegated_groups(|mode, launcher| {
+    in_delegated_groups("named", |mode, launcher| {
         let limits = LimitRequest {
             memory_bytes: Some(48 * MIB),
             pids: Some(30),
@@ -123,7 +124,7 @@ fn memory_and_processes_are_limited_and_named_without_privilege() {
 
 #[test]
 fn whoever_hides_from_the_sweep_is_killed_by_the_group_and_counted() {
-    in_delegated_groups(|mode, launcher| {
+    in_delegated_groups("hidden", |mode, launcher| {
         for script in [
             "for _ in 1 2 3; do (setsid bash -c 'trap \"\" TERM; sleep 300 & sleep 300' &); done",
             "f() { f & f & }; ulimit -u 200; f 2>/dev/null; sleep 0.5",
