@@ -5,6 +5,7 @@
 //! This crate knows nothing of gRPC, of async runtimes, or of models. Only `sys` contains `unsafe`.
 
 mod cgroup;
+mod claim;
 pub mod confine;
 pub mod explain;
 mod launch;

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::Write,
     os::fd::{AsFd, OwnedFd},
-    process::Child,
+    process::{Child, Command},
     time::Duration,
 };
 
@@ -45,9 +45,22 @@ pub struct Launcher {
 
 impl Launcher {
     pub fn start(mode: Mode) -> Self {
+        let command = mode.command(binaries().join("agentd-launcher").as_os_str());
+        Self::of(mode, command)
+    }
+
+    /// Starts it in a pid namespace of its own, as its first process.
+    pub fn start_apart(mode: Mode) -> Self {
+        let inner = mode.command(binaries().join("agentd-launcher").as_os_str());
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]);
+        command.arg(inner.get_program()).args(inner.get_args());
+        Self::of(mode, command)
+    }
+
+    fn of(mode: Mode, mut command: Command) -> Self {
         let world = World::new(mode);
         let (channel, theirs) = Channel::pair().expect("a socket pair");
-        let mut command = mode.command(binaries().join("agentd-launcher").as_os_str());
         command
             .env_clear()
             .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
@@ -90,6 +103,11 @@ impl Launcher {
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.process.kill().expect("a KILL");
+        self.bury();
+    }
+
+    /// Somebody has killed it.
+    pub fn bury(&mut self) {
         self.process.wait().expect("its end");
         self.killed = true;
     }
@@ -136,7 +154,11 @@ impl Launcher {
     /// Opens a session; what its commands carry is the caller's to fill in.
     pub fn session(&mut self) -> InSession {
         self.next += 1;
-        let session = SessionKey(self.next);
+        self.session_of(SessionKey(self.next))
+    }
+
+    /// Opens a session of this name.
+    pub fn session_of(&mut self, session: SessionKey) -> InSession {
         let plain = self.invocation(Program::Script);
         self.send(
             &Request::OpenSession {

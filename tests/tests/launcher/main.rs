@@ -1,5 +1,6 @@
 //! The launcher driven over its own channel, as the front end does it, on every kind of host.
 
+mod abandoned;
 mod directories;
 mod drive;
 mod janitor;

@@ -12,7 +12,10 @@ use super::{
     remove::{self, own_name},
     unified,
 };
-use crate::policy::{CgroupFacts, CgroupKind, Limits};
+use crate::{
+    claim::Claim,
+    policy::{CgroupFacts, CgroupKind, Limits},
+};
 
 /// What helps when nothing works.
 const REMEDY: &str = "run agentd as a root service, or with systemd's `Delegate=yes` \
@@ -95,6 +98,7 @@ fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Resul
                         role: Role::Unified,
                         path: found.root,
                     }],
+                    claims: vec![found.claim],
                     supervisor: found.supervisor,
                     ..Cgroups::none("")
                 });
@@ -110,7 +114,7 @@ fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Resul
 
 fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, String> {
     let mut reasons = Vec::new();
-    let mut roots = Vec::new();
+    let (mut roots, mut claims) = (Vec::new(), Vec::new());
     for (role, controller) in [
         (Role::Unified, None),
         (Role::Memory, Some("memory")),
@@ -127,7 +131,10 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
             continue;
         };
         match make_root(role, &place) {
-            Ok(root) => roots.push(root),
+            Ok((root, claim)) => {
+                roots.push(root);
+                claims.extend(claim);
+            }
             Err(reason) => reasons.push(reason),
         }
     }
@@ -166,25 +173,27 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         },
         placing: Placing::Write,
         roots,
+        claims,
         ..Cgroups::none("")
     })
 }
 
-fn make_root(role: Role, place: &Place) -> Result<Dir, String> {
+/// This launcher's group in a hierarchy, and the claim on it if it was made now.
+fn make_root(role: Role, place: &Place) -> Result<(Dir, Option<Claim>), String> {
     let mut reason = String::new();
     for base in candidates(place) {
         remove::remove_stale(base);
         let path = base.join(own_name());
-        match fs::create_dir(&path) {
+        match Claim::make(&path) {
             // A unified hierarchy that cannot kill (before Linux 5.14) is of no use.
-            Ok(()) if role == Role::Unified && !path.join("cgroup.kill").exists() => {
+            Ok(_) if role == Role::Unified && !path.join("cgroup.kill").exists() => {
                 remove::remove_one(&path).unwrap_or_default();
                 "the kernel is older than 5.14".clone_into(&mut reason);
             }
-            Ok(()) => return Ok(Dir { role, path }),
+            Ok(claim) => return Ok((Dir { role, path }, Some(claim))),
             // Two roles in one hierarchy.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Ok(Dir { role, path });
+                return Ok((Dir { role, path }, None));
             }
             Err(error) => reason = format!("no group can be made in {}: {error}", base.display()),
         }

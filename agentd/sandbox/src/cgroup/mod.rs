@@ -24,6 +24,7 @@ use group::{Dir, Placing};
 use unified::Supervisor;
 
 use crate::{
+    claim::Claim,
     policy::{CgroupFacts, CgroupKind, Limits, Tier},
     probe::Capability,
 };
@@ -48,6 +49,8 @@ pub(crate) struct Cgroups {
     placing: Placing,
     /// This launcher's directory in each hierarchy.
     roots: Vec<Dir>,
+    /// What shows that it lives.
+    claims: Vec<Claim>,
     supervisor: Option<Supervisor>,
     retired: Vec<Group>,
     retry_ms: u64,
@@ -71,6 +74,7 @@ impl Cgroups {
             facts: CgroupFacts::none(remedy),
             placing: Placing::Write,
             roots: Vec::new(),
+            claims: Vec::new(),
             supervisor: None,
             retired: Vec::new(),
             retry_ms: RETRY_MS.0,
@@ -154,6 +158,7 @@ impl Cgroups {
         if !self.roots.is_empty() {
             remove_all(&self.roots());
             self.roots.clear();
+            self.claims.clear();
         }
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.leave();

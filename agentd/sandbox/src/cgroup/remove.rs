@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::knob;
-use crate::sys::wait;
+use crate::{
+    claim::{self, Maker},
+    sys::wait,
+};
 
 /// Rounds of killing and removing, and the pause between two: 2 s together.
 const ROUNDS: u32 = 400;
@@ -132,31 +135,45 @@ fn pid_namespace() -> String {
     text.chars().filter(char::is_ascii_digit).collect()
 }
 
-/// Removes the groups of launchers of this pid namespace that are gone, below `parent`. Also one with
-/// this launcher's own name, which can only be another's whose pid came back.
+/// Removes the groups of launchers that are gone, below `parent`. A launcher that lives holds a lock on its
+/// group, in whatever pid namespace it is. What still runs in the group of one that is gone is killed only
+/// where its pid could be checked too.
 pub(super) fn remove_stale(parent: &Path) {
     let namespace = pid_namespace();
-    let own = own_name();
-    let stale: Vec<PathBuf> = children(parent)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|group| {
-            let name = group.file_name().unwrap_or_default().to_string_lossy();
-            name == own.as_str() || is_stale(&name, &namespace)
-        })
-        .collect();
-    if !stale.is_empty() {
-        remove_all(&stale);
+    let (mut dead, mut claims) = (Vec::new(), Vec::new());
+    for group in children(parent).unwrap_or_default() {
+        let name = group.file_name().unwrap_or_default().to_string_lossy();
+        let Some((pid, of)) = parse(&name) else {
+            continue;
+        };
+        let is_dead = of == namespace && !is_another(pid);
+        match claim::maker_of(&group) {
+            Maker::Gone(claim) if is_dead => {
+                dead.push(group);
+                claims.push(claim);
+            }
+            // Groups with processes stay.
+            Maker::Gone(_claim) => remove_tree(&group).unwrap_or_default(),
+            Maker::Unknown if is_dead => dead.push(group),
+            Maker::Unknown | Maker::Alive => {}
+        }
+    }
+    if !dead.is_empty() {
+        remove_all(&dead);
     }
 }
 
-fn is_stale(name: &str, namespace: &str) -> bool {
-    let pid = name
-        .strip_prefix("agentd-")
-        .and_then(|rest| rest.strip_suffix(namespace))
-        .and_then(|rest| rest.strip_suffix('-'))
-        .and_then(|pid| pid.parse::<u32>().ok());
-    pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+/// Whether a process of this pid is there. This one is not meant: a group of its name was another's, whose
+/// pid came back.
+fn is_another(pid: u32) -> bool {
+    pid != std::process::id() && Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// The pid and the pid namespace in the name of a launcher's group.
+fn parse(name: &str) -> Option<(u32, &str)> {
+    let (pid, namespace) = name.strip_prefix("agentd-")?.split_once('-')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(namespace) && digits(pid)).then_some((pid.parse().ok()?, namespace))
 }
 
 #[cfg(test)]
@@ -164,23 +181,42 @@ mod tests {
     use std::{cell::Cell, process::Command};
 
     use super::*;
+    use crate::claim::Claim;
+
+    /// Above the largest pid of any kernel.
+    const NOBODY: u32 = 4_194_305;
 
     #[test]
-    fn only_groups_of_launchers_of_this_namespace_that_are_gone_are_stale() {
-        let namespace = pid_namespace();
-        assert!(!namespace.is_empty());
-        // Above the largest pid of any kernel.
-        let nobody = 4_194_305;
-        for (name, stale) in [
-            (name_of(nobody, &namespace), true),
-            (own_name(), false),
-            (name_of(1, &namespace), false),
-            (name_of(nobody, "1"), false),
-            (format!("agentd-x-{namespace}"), false),
-            (format!("agentd-{nobody}"), false),
-            (format!("other-{nobody}-{namespace}"), false),
+    fn only_groups_of_launchers_that_are_gone_are_removed() {
+        let here = pid_namespace();
+        assert!(!here.is_empty());
+        let parent = std::env::temp_dir().join(format!("groups-{}", std::process::id()));
+        for (name, claimed, stays) in [
+            (name_of(NOBODY, &here), false, false),
+            (name_of(NOBODY, &here), true, true),
+            (name_of(NOBODY, "1"), false, false),
+            (name_of(NOBODY, "1"), true, true),
+            // The pid came back.
+            (name_of(1, &here), false, false),
+            (name_of(1, &here), true, true),
+            (own_name(), false, false),
+            (own_name(), true, true),
+            (name_of(NOBODY, ""), false, false),
+            (format!("agentd-x-{here}"), false, true),
+            (format!("agentd-{NOBODY}"), false, true),
+            (format!("agentd-{NOBODY}-x"), false, true),
+            (format!("other-{NOBODY}-{here}"), false, true),
         ] {
-            assert_eq!(is_stale(&name, &namespace), stale, "{name}");
+            let group = parent.join(&name);
+            fs::create_dir_all(&parent).unwrap();
+            let claim = Claim::make(&group).unwrap();
+            fs::create_dir_all(group.join("7/deep")).unwrap();
+            let claim = claimed.then_some(claim);
+            remove_stale(&parent);
+            assert_eq!(group.exists(), stays, "{name} {claimed}");
+            assert_eq!(group.join("7/deep").exists(), stays, "{name} {claimed}");
+            drop(claim);
+            fs::remove_dir_all(&parent).unwrap();
         }
     }
 
@@ -214,5 +250,17 @@ mod tests {
             let expected = if killed { libc::SIGKILL } else { libc::SIGTERM };
             assert_eq!(signal, Some(expected), "still a member: {still}");
         }
+    }
+
+    #[test]
+    fn a_group_of_another_pid_namespace_that_is_in_use_stays() {
+        let parent = std::env::temp_dir().join(format!("busy-{}", std::process::id()));
+        let group = parent.join(name_of(1, "1"));
+        fs::create_dir_all(group.join("1")).unwrap();
+        // Stands for a process: the directory cannot be removed.
+        fs::write(group.join("1/file"), "").unwrap();
+        remove_stale(&parent);
+        assert!(group.join("1").exists());
+        fs::remove_dir_all(&parent).unwrap();
     }
 }

@@ -14,10 +14,13 @@ use super::{
     knob,
     remove::{self, own_name},
 };
-use crate::sys::{
-    exec,
-    fork::{self, Forked},
-    signals, wait,
+use crate::{
+    claim::Claim,
+    sys::{
+        exec,
+        fork::{self, Forked},
+        signals, wait,
+    },
 };
 
 /// Controllers that are needed. Not `cpu`: CPU time is counted without it, and handing it out would
@@ -25,7 +28,10 @@ use crate::sys::{
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
 /// The leaf for the daemon's own processes.
-const SUPERVISOR: &str = "supervisor";
+const SUPERVISOR: &str = "agentd-supervisor";
+
+/// How often the leaf is made again.
+const TRIES: u32 = 10;
 
 /// The daemon's own group, and the leaf below it that its processes were moved to.
 #[derive(Debug)]
@@ -39,6 +45,7 @@ pub(super) struct Supervisor {
 #[derive(Debug)]
 pub(super) struct Unified {
     pub(super) root: PathBuf,
+    pub(super) claim: Claim,
     pub(super) placing: Placing,
     pub(super) supervisor: Option<Supervisor>,
 }
@@ -47,8 +54,9 @@ pub(super) struct Unified {
 pub(super) fn try_below(base: &Path, own: &[i32]) -> Result<Unified, String> {
     let failed = |what: &str, error: &io::Error| format!("{what} {}: {error}", base.display());
     remove::remove_stale(base);
+    remove_stale_leaf(base);
     let root = base.join(own_name());
-    fs::create_dir(&root).map_err(|error| failed("no group can be made in", &error))?;
+    let claim = Claim::make(&root).map_err(|error| failed("no group can be made in", &error))?;
     let supervisor = match hand_out(base, own) {
         Ok(supervisor) => supervisor,
         Err(text) => {
@@ -62,6 +70,7 @@ pub(super) fn try_below(base: &Path, own: &[i32]) -> Result<Unified, String> {
     match tried {
         Ok(placing) => Ok(Unified {
             root,
+            claim,
             placing,
             supervisor,
         }),
@@ -123,16 +132,11 @@ fn enable(group: &Path) -> io::Result<()> {
 impl Supervisor {
     fn enter(base: &Path, processes: &[i32]) -> io::Result<Self> {
         let leaf = base.join(SUPERVISOR);
-        match fs::create_dir(&leaf) {
-            // Of an earlier agentd that was killed.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => result?,
-        }
         let supervisor = Self {
             base: base.to_owned(),
             enabled: missing(base),
         };
-        let moved = move_all(processes, &leaf).and_then(|()| enable(base));
+        let moved = occupy(&leaf, processes).and_then(|()| enable(base));
         match moved {
             Ok(()) => Ok(supervisor),
             Err(error) => {
@@ -161,6 +165,34 @@ impl Supervisor {
             crate::launcher::complain(format_args!("{} remains: {error}", leaf.display()));
         }
     }
+}
+
+/// Makes the leaf and moves there. An agentd that starts beside may take it for one that was left behind
+/// while it is still empty.
+fn occupy(leaf: &Path, processes: &[i32]) -> io::Result<()> {
+    let mut tries = TRIES;
+    loop {
+        match fs::create_dir(leaf) {
+            // Of an earlier agentd that was killed.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => result?,
+        }
+        match move_all(processes, leaf) {
+            Err(error) if is_gone(&error) && tries > 0 => tries = tries.saturating_sub(1),
+            result => return result,
+        }
+    }
+}
+
+/// The group was removed before or while it was written to.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
+}
+
+/// Removes the leaf of an agentd that is gone: nobody lives in it.
+fn remove_stale_leaf(base: &Path) {
+    // EBUSY: somebody does.
+    remove::remove_one(&base.join(SUPERVISOR)).unwrap_or_default();
 }
 
 fn move_all(processes: &[i32], group: &Path) -> io::Result<()> {

@@ -13,6 +13,7 @@ use super::{
     lifecycle::{Action, End, Input, Lifecycle, Millis},
     limits::Watch,
     session_home::KeptOutput,
+    stale::OwnDir,
     tripwire::Tripwires,
 };
 use crate::{
@@ -30,7 +31,7 @@ pub(crate) struct Leavings {
     /// Throw-away uid.
     pub(crate) uid: Option<u32>,
     /// Private directory on the nested tier.
-    pub(crate) tmp: Option<PathBuf>,
+    pub(crate) tmp: Option<OwnDir>,
     /// Script in its session's directory, on the nested tier.
     pub(crate) script: Option<PathBuf>,
     /// File for its output.

@@ -25,7 +25,10 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-use super::{jail::complain, stale};
+use super::{
+    jail::complain,
+    stale::{self, OwnDir},
+};
 use crate::{
     launch::open_name,
     monitor::ExecKey,
@@ -39,45 +42,48 @@ const LONGEST_NAME: usize = 64;
 /// The directory of a session. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct SessionHome {
-    path: PathBuf,
+    dir: OwnDir,
     output: Rc<OwnedFd>,
 }
 
 impl SessionHome {
     /// Makes it.
     pub(crate) fn make(session: SessionKey) -> io::Result<Self> {
-        let path = stale::make_session_dir(std::process::id(), session.0)?;
-        let home = Self::furnish(&path);
-        if home.is_err() {
-            remove(&path);
+        let dir = stale::make_session_dir(std::process::id(), session.0)?;
+        match Self::furnish(dir.path()) {
+            Ok(output) => Ok(Self {
+                dir,
+                output: Rc::new(output),
+            }),
+            Err(error) => {
+                remove(&dir);
+                Err(error)
+            }
         }
-        home
     }
 
-    fn furnish(path: &Path) -> io::Result<Self> {
+    /// Makes what is in it; the answer is the directory of kept output.
+    fn furnish(path: &Path) -> io::Result<OwnedFd> {
         for (name, mode) in [("tmp", 0o700), ("output", 0o755), ("scripts", 0o755)] {
             let below = path.join(name);
             fs::create_dir(&below)?;
             // Whatever the file mode creation mask is.
             fs::set_permissions(&below, fs::Permissions::from_mode(mode))?;
         }
-        Ok(Self {
-            path: path.to_owned(),
-            output: Rc::new(open_name(&path.join("output"))?),
-        })
+        Ok(open_name(&path.join("output"))?)
     }
 
     /// Its directory of temporary files.
     pub(crate) fn tmp(&self) -> PathBuf {
-        self.path.join("tmp")
+        self.dir.path().join("tmp")
     }
 
     /// Its directories, for one command.
     pub(crate) fn dirs(&self, exec: ExecKey) -> SessionDirs {
         SessionDirs {
             tmp: self.tmp(),
-            output: self.path.join("output"),
-            script: self.path.join("scripts").join(exec.0.to_string()),
+            output: self.dir.path().join("output"),
+            script: self.dir.path().join("scripts").join(exec.0.to_string()),
         }
     }
 
@@ -103,13 +109,13 @@ impl SessionHome {
 
 impl Drop for SessionHome {
     fn drop(&mut self) {
-        remove(&self.path);
+        remove(&self.dir);
     }
 }
 
-fn remove(path: &Path) {
-    if let Err(error) = stale::remove(path) {
-        complain(format_args!("{} remains: {error}", path.display()));
+fn remove(dir: &OwnDir) {
+    if let Err(error) = dir.remove() {
+        complain(format_args!("{} remains: {error}", dir.path().display()));
     }
 }
 

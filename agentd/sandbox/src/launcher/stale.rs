@@ -4,17 +4,16 @@
 //! namespace.
 
 use std::{
-    fs::{self, DirBuilder},
-    io,
-    os::{
-        fd::AsFd,
-        unix::fs::{DirBuilderExt, MetadataExt},
-    },
+    fs, io,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
 use super::removal;
-use crate::launch::open_name;
+use crate::{
+    claim::{self, Claim, Maker},
+    launch::open_name,
+};
 
 /// Where private directories are made.
 pub(crate) const PARENT: &str = "/tmp";
@@ -24,13 +23,32 @@ const TRIES: u64 = 16;
 /// Distance between the names tried, far above any number of executions.
 const STRIDE: u64 = 1 << 48;
 
+/// A directory that this launcher made, and the sign that it lives.
+#[derive(Debug)]
+pub(crate) struct OwnDir {
+    path: PathBuf,
+    _claim: Claim,
+}
+
+impl OwnDir {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, whatever a command made of it.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove(&self.path)
+    }
+}
+
 /// Makes the private directory of an execution. Its name says whose it is.
-pub(crate) fn make_private_dir(launcher: u32, exec: u64) -> io::Result<PathBuf> {
+pub(crate) fn make_private_dir(launcher: u32, exec: u64) -> io::Result<OwnDir> {
     make(&prefix(launcher), exec)
 }
 
 /// Makes the directory of a session. Its name says whose it is.
-pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<PathBuf> {
+pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<OwnDir> {
     make(&format!("{}s", prefix(launcher)), session)
 }
 
@@ -39,12 +57,15 @@ fn prefix(launcher: u32) -> String {
     format!("agentd-{launcher}-")
 }
 
-fn make(prefix: &str, number: u64) -> io::Result<PathBuf> {
+fn make(prefix: &str, number: u64) -> io::Result<OwnDir> {
     let mut result = Err(io::ErrorKind::AlreadyExists.into());
     for attempt in 0..TRIES {
         let number = number.wrapping_add(attempt.wrapping_mul(STRIDE));
         let path = Path::new(PARENT).join(format!("{prefix}{number}"));
-        result = DirBuilder::new().mode(0o700).create(&path).map(|()| path);
+        result = Claim::make(&path).map(|claim| OwnDir {
+            path,
+            _claim: claim,
+        });
         match &result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Ok(_) | Err(_) => break,
@@ -53,8 +74,7 @@ fn make(prefix: &str, number: u64) -> io::Result<PathBuf> {
     result
 }
 
-/// Removes a private directory, whatever its command made of it.
-pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+fn remove(directory: &Path) -> io::Result<()> {
     let parent = open_name(directory.parent().unwrap_or_else(|| Path::new(PARENT)))?;
     removal::remove(parent.as_fd(), directory.file_name().unwrap_or_default())
 }
@@ -63,15 +83,36 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
 /// first.
 pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
     let gone = |launcher: u32| !Path::new("/proc").join(launcher.to_string()).exists();
-    remove_those(parent, uid, gone)
+    remove_those(parent, uid, |launcher, path| match claim::maker_of(path) {
+        Maker::Gone(claim) => Ok(Some(claim)),
+        // A closed directory on a file system without locks: all there is to go by is the pid.
+        Maker::Unknown if gone(launcher) => Ok(Some(Claim::default())),
+        Maker::Alive | Maker::Unknown => Ok(None),
+    })
 }
 
-/// Removes the directories of one launcher. Goes on after an error and returns the first.
+/// Removes the directories of one launcher that is gone. Goes on after an error and returns the first:
+/// `WouldBlock` while somebody who lives has one of them, such as a process that was forked in the moment of
+/// the launcher's death, or a launcher of this pid in another pid namespace.
 pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
-    remove_those(Path::new(PARENT), uid, |other| other == launcher)
+    remove_those(Path::new(PARENT), uid, |other, path| {
+        if other != launcher {
+            return Ok(None);
+        }
+        match claim::maker_of(path) {
+            Maker::Gone(claim) => Ok(Some(claim)),
+            Maker::Unknown => Ok(Some(Claim::default())),
+            Maker::Alive => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    })
 }
 
-fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Result<()> {
+/// `which` says of a launcher's directory whether to remove it, by the right to do so.
+fn remove_those(
+    parent: &Path,
+    uid: u32,
+    which: impl Fn(u32, &Path) -> io::Result<Option<Claim>>,
+) -> io::Result<()> {
     let mut result = Ok(());
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
@@ -85,10 +126,15 @@ fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Res
                 .metadata()
                 .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
         };
-        if which(launcher) && ours() {
-            let removed = remove(&entry.path());
-            result = result.and(removed);
+        if !ours() {
+            continue;
         }
+        let removed = which(launcher, &entry.path()).and_then(|claim| match claim {
+            // ORDER: the claim is held until it is gone, so that nobody else takes it away at the same time.
+            Some(_claim) => remove(&entry.path()),
+            None => Ok(()),
+        });
+        result = result.and(removed);
     }
     result
 }
@@ -117,9 +163,10 @@ mod tests {
         let names = [
             (format!("agentd-{NOBODY}-1"), false),
             (format!("agentd-{NOBODY}-s18446744073709551615"), false),
-            (format!("agentd-{own}-s1"), true),
+            // The pid came back, or belongs to a process of another pid namespace.
+            (format!("agentd-{own}-s1"), false),
             (format!("agentd-{NOBODY}-ss1"), true),
-            (format!("agentd-{own}-1"), true),
+            (format!("agentd-{own}-1"), false),
             (format!("agentd-demo-{NOBODY}"), true),
             (format!("agentd-{NOBODY}-x"), true),
             (format!("other-{NOBODY}-1"), true),
@@ -127,6 +174,9 @@ mod tests {
         for (name, _) in &names {
             fs::create_dir_all(parent.join(name).join("deep/er")).unwrap();
         }
+        // Those of launchers that live, wherever their pids mean something.
+        let living = [own, NOBODY].map(|pid| parent.join(format!("agentd-{pid}-7")));
+        let claims = living.each_ref().map(|path| Claim::make(path).unwrap());
         let closed = parent.join(&names[0].0).join("deep");
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
         let parent = parent.canonicalize().unwrap();
@@ -140,6 +190,10 @@ mod tests {
         for (name, stays) in &names {
             assert_eq!(parent.join(name).exists(), *stays, "{name}");
         }
+        assert!(living.iter().all(|path| path.exists()));
+        drop(claims);
+        sweep(&parent, uid).unwrap();
+        assert!(!living.iter().any(|path| path.exists()));
         fs::remove_dir_all(parent).unwrap();
     }
 }

@@ -13,7 +13,7 @@ use super::{
     limits::Watch,
     protected,
     sessions::{Session, Sessions},
-    stale,
+    stale::{self, OwnDir},
     tripwire::Tripwires,
     uids::Uids,
 };
@@ -63,8 +63,8 @@ impl Workshop {
         (fds, now): (Vec<OwnedFd>, Millis),
     ) -> Result<Jail, NotStarted> {
         self.sessions.remove_empty_output(now);
-        let reserved = self.reserve(exec, invocation)?;
-        let mut leavings = self.leavings(&reserved);
+        let (reserved, tmp) = self.reserve(exec, invocation)?;
+        let mut leavings = self.leavings(&reserved, tmp);
         let kept = self.keep_output(invocation, &mut leavings);
         let launched =
             kept.and_then(|kept| Ok((self.launch((exec, invocation), &reserved, fds)?, kept)));
@@ -136,9 +136,9 @@ impl Workshop {
         // ORDER: after they were removed. Whoever makes one from now on may keep it.
         self.janitor.over(exec);
         if let Some(tmp) = leavings.tmp
-            && let Err(error) = stale::remove(&tmp)
+            && let Err(error) = tmp.remove()
         {
-            super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
+            super::jail::complain(format_args!("{} remains: {error}", tmp.path().display()));
         }
         if let Some(script) = leavings.script {
             // It goes with the session at the latest.
@@ -155,13 +155,13 @@ impl Workshop {
         sprung
     }
 
-    fn leavings(&self, reserved: &Reserved) -> Leavings {
+    fn leavings(&self, reserved: &Reserved, tmp: Option<OwnDir>) -> Leavings {
         let nested = self.surroundings.tier == Tier::Nested;
         let own = reserved.dirs.is_none();
         let script = reserved.dirs.as_ref().map(|dirs| dirs.script.clone());
         Leavings {
             uid: own.then_some(reserved.uid),
-            tmp: (nested && own).then(|| reserved.tmp.clone()),
+            tmp,
             script: script.filter(|_| nested),
             output: None,
             tripwires: Tripwires::default(),
@@ -169,9 +169,14 @@ impl Workshop {
         }
     }
 
-    fn reserve(&mut self, exec: ExecKey, invocation: &Invocation) -> Result<Reserved, NotStarted> {
+    /// What a command gets for itself; on the nested tier also a directory that has to go when it is over.
+    fn reserve(
+        &mut self,
+        exec: ExecKey,
+        invocation: &Invocation,
+    ) -> Result<(Reserved, Option<OwnDir>), NotStarted> {
         if let Some(reserved) = self.reserved_of_session(exec, invocation)? {
-            return Ok(reserved);
+            return Ok((reserved, None));
         }
         let failed = |stage: &str, errno: Errno, detail: String| {
             NotStarted::Failed(SetupFailure {
@@ -189,22 +194,20 @@ impl Workshop {
         })?;
         if self.surroundings.tier != Tier::Nested {
             let tmp = PathBuf::from("/tmp");
-            return Ok(Reserved {
-                uid,
-                tmp,
-                dirs: None,
-            });
+            let dirs = None;
+            return Ok((Reserved { uid, tmp, dirs }, None));
         }
         let tmp = stale::make_private_dir(std::process::id(), exec.0).map_err(|error| {
             self.uids.give_back(uid);
             let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
             failed("tmp", errno, format!("{}: {error}", stale::PARENT))
         })?;
-        Ok(Reserved {
+        let reserved = Reserved {
             uid,
-            tmp,
+            tmp: tmp.path().to_owned(),
             dirs: None,
-        })
+        };
+        Ok((reserved, Some(tmp)))
     }
 
     pub(super) fn resolve(
