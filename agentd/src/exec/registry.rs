@@ -168,6 +168,14 @@ impl Registry {
         inner.execs.get(&(caller.uid, id)).cloned()
     }
 
+    /// The execution of which a request with this id would be a retry.
+    #[must_use]
+    pub fn known(&self, caller: Caller, id: &ExecId) -> Option<ExecKey> {
+        let inner = self.lock();
+        let known = inner.execs.get(&(caller.uid, id.clone()))?;
+        (!matches!(known.state(), ExecState::NotStarted(_))).then(|| known.key())
+    }
+
     /// All executions of this caller, oldest first.
     #[must_use]
     pub fn list(&self, caller: Caller) -> Vec<Arc<Exec>> {

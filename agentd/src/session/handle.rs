@@ -228,12 +228,12 @@ impl Session {
     /// a retry of it begins at the same place. Empty: it is never retried.
     #[must_use]
     pub fn read_from(&self, exec: &Exec, call: &str) -> u64 {
-        self.work().read_from(exec.id(), call)
+        self.work().read_from(exec.key(), call)
     }
 
     /// A read that names no offset took the bytes from the first offset to the second.
     pub fn has_read(&self, exec: &Exec, call: &str, bytes: (u64, u64)) {
-        self.work().has_read(exec.id(), call, bytes);
+        self.work().has_read(exec.key(), call, bytes);
     }
 
     /// Admits no more commands; the answer is what still runs.

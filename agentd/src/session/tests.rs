@@ -101,9 +101,17 @@ impl Stage {
         self.registry.create(spec).await.unwrap().0
     }
 
+    fn wish(&self, id: &str, kind: Kind) -> Wish<'static> {
+        let known = |id| self.executor.registry().known(ME, &id);
+        Wish {
+            known: ExecId::parse(id).and_then(known),
+            ..wish(id, kind)
+        }
+    }
+
     /// Starts a command in a session.
     fn run(&self, session: &Arc<Session>, id: &str, kind: Kind) -> (Arc<Exec>, ExecSpec) {
-        let seat = session.seat(&wish(id, kind)).unwrap();
+        let seat = session.seat(&self.wish(id, kind)).unwrap();
         let mut spec = script_spec("", "sleep");
         seat.furnish(&mut spec);
         let (exec, _) = self.executor.submit(spec.clone()).unwrap();
@@ -124,6 +132,7 @@ const ME: Caller = Caller { uid: 1, gid: 1 };
 fn wish(id: &str, kind: Kind) -> Wish<'static> {
     Wish {
         id: ExecId::parse(id),
+        known: None,
         kind,
         output_file_bytes: 1,
         boot_id: BOOT,
@@ -508,7 +517,8 @@ async fn commands_run_side_by_side_up_to_a_bound_that_the_background_does_not_co
     let refused = session.seat(&wish("one-more", Kind::Foreground));
     assert_eq!(refused.unwrap_err(), SeatError::Full);
     // A retry of one that runs is none more, and one in the background is none of them.
-    session.seat(&wish("f3", Kind::Foreground)).unwrap();
+    let retry = stage.wish("f3", Kind::Foreground);
+    session.seat(&retry).unwrap();
     session.seat(&wish("b20", Kind::Background)).unwrap();
     let first = session.find("f0").unwrap().exec;
     first.request_stop(StopReason::Cancelled, None);
@@ -524,7 +534,8 @@ async fn a_retry_is_the_same_command_wherever_the_session_stands_by_now() {
     let report = b"/w/sub\n\0declare -x A=\"1\"\n\0";
     first_spec.hook.unwrap().0.ended(first.id(), report);
     assert_eq!(session.cwd(), std::path::Path::new("/w/sub"));
-    let seat = session.seat(&wish("x", Kind::Foreground)).unwrap();
+    let retry = stage.wish("x", Kind::Foreground);
+    let seat = session.seat(&retry).unwrap();
     assert_eq!(seat.directory(), std::path::Path::new("/w"));
     let mut spec = script_spec("", "sleep");
     seat.furnish(&mut spec);
@@ -549,6 +560,33 @@ async fn an_id_that_was_forgotten_gets_another_file_when_it_comes_again() {
     let (_, spec) = stage.run(&session, &long, Kind::Foreground);
     let name = spec.invocation.in_session.unwrap().output_file.unwrap();
     assert!(ExecId::parse(&name).is_some(), "{name}");
+}
+
+#[tokio::test]
+async fn an_id_that_is_free_again_names_the_new_command_while_the_old_one_is_still_read() {
+    let stage = Stage::new();
+    let session = stage.open(spec("a")).await;
+    let (old, old_spec) = stage.run(&session, "x", Kind::Background);
+    session.has_read(&old, "call-1", (0, 10));
+    old.request_stop(StopReason::Cancelled, None);
+    old.ended().await;
+    stage.executor.registry().forget(&old);
+    let (new, new_spec) = stage.run(&session, "x", Kind::Background);
+    assert!(!Arc::ptr_eq(&old, &new));
+    let file = |spec: ExecSpec| spec.invocation.in_session.unwrap().output_file.unwrap();
+    assert_ne!(file(old_spec), file(new_spec), "each has a file of its own");
+    let found = session.find("x").unwrap().exec;
+    assert!(Arc::ptr_eq(&found, &new));
+    assert_eq!(session.running(), 1);
+    // What was read of the one says nothing of the other.
+    assert_eq!(session.read_from(&new, ""), 0);
+    assert_eq!(session.read_from(&new, "call-1"), 0);
+    session.has_read(&old, "call-2", (10, 20));
+    assert_eq!(session.read_from(&new, ""), 0);
+    assert_eq!(session.read_from(&old, "call-1"), 0, "a retry");
+    // The session ends it with itself.
+    stage.registry.delete(ME, "a").await.unwrap();
+    assert_eq!(new.result().unwrap().reason, ExitReason::Cancelled);
 }
 
 #[tokio::test]
