@@ -205,6 +205,12 @@ impl Registry {
         }
     }
 
+    /// Forgets what need not be kept any longer. To be called now and then: files and memory of finished
+    /// executions must not wait for the next request.
+    pub fn sweep(&self) {
+        self.lock().forget_old(Instant::now());
+    }
+
     /// Number of executions that have a slot.
     #[must_use]
     pub fn running(&self) -> usize {

@@ -2,15 +2,18 @@
 
 use std::{
     collections::BTreeMap,
+    io::Write,
     os::fd::OwnedFd,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use agentd_sandbox::{
-    monitor::{Cause, Event, LeaderStatus, Request, StopReason, Usage},
+    monitor::{Cause, Event, ExecKey, LeaderStatus, Request, StopReason, Usage},
     policy::{Caller, Lifetime, Refusal, SessionKey},
 };
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::*;
 use crate::{
@@ -84,7 +87,15 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let seen = Seen::default();
-        let link = launcher(play(&seen));
+        let behaviour = play(&seen);
+        Self::with(seen, behaviour)
+    }
+
+    fn with(
+        seen: Seen,
+        behaviour: impl FnMut(&Side, Request, Vec<OwnedFd>) + Send + 'static,
+    ) -> Self {
+        let link = launcher(behaviour);
         let room = Room {
             per_user: 3,
             in_all: 4,
@@ -587,6 +598,87 @@ async fn an_id_that_is_free_again_names_the_new_command_while_the_old_one_is_sti
     // The session ends it with itself.
     stage.registry.delete(ME, "a").await.unwrap();
     assert_eq!(new.result().unwrap().reason, ExitReason::Cancelled);
+}
+
+/// Starts a command that prints more than the record holds, with a file for its output.
+fn print_much(side: &Side, exec: ExecKey, mut fds: Vec<OwnedFd>) {
+    let Event::Started {
+        report,
+        limits,
+        cwd,
+        notes,
+        ..
+    } = started(exec)
+    else {
+        panic!("it is one")
+    };
+    let begun = Event::Started {
+        exec,
+        report,
+        limits,
+        cwd,
+        notes,
+        output_file: "/run/output/x".to_owned(),
+    };
+    let file = memfd_create(KEPT, MFdFlags::MFD_CLOEXEC).unwrap();
+    side.send_with(&begun, &[file]);
+    let side = side.clone();
+    std::thread::spawn(move || {
+        let mut out = std::fs::File::from(fds.remove(0));
+        out.write_all(&vec![b'x'; 4 << 20]).unwrap();
+        drop((out, fds));
+        let status = LeaderStatus::Exited(0);
+        side.send(&Event::LeaderExited { exec, status });
+    });
+}
+
+/// No other file of this process is called so.
+const KEPT: &str = "kept-of-a-session-that-goes";
+
+/// How often this process has it open.
+fn held() -> usize {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    fds.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|target| target.to_string_lossy().contains(KEPT))
+        .count()
+}
+
+#[tokio::test]
+async fn the_output_files_of_a_deleted_session_are_held_by_nobody() {
+    let seen = Seen::default();
+    let mut others = play(&seen);
+    let stage = Stage::with(seen, move |side, request, fds| match request {
+        Request::Spawn { exec, .. } => print_much(side, exec, fds),
+        Request::Finish { exec } => side.send(&Event::Ended {
+            exec,
+            cause: Cause::Leader,
+            status: LeaderStatus::Exited(0),
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: true,
+        }),
+        other @ (Request::OpenSession { .. }
+        | Request::CloseSession { .. }
+        | Request::Explain { .. }
+        | Request::Stop { .. }
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::Reload) => others(side, other, fds),
+    });
+    let session = stage.open(spec("a")).await;
+    let (exec, _) = stage.run(&session, "x", Kind::Foreground);
+    exec.ended().await;
+    let kept = exec.result().unwrap().output_file.clone().unwrap();
+    assert_eq!(kept.bytes, 4 << 20);
+    let first = exec.read_output(0, 10, Duration::ZERO).await;
+    assert_eq!((first.offset, &first.data[..]), (0, &b"xxxxxxxxxx"[..]));
+    until("the launcher's copy is closed", || held() == 1).await;
+    stage.registry.delete(ME, "a").await.unwrap();
+    assert_eq!(held(), 0, "although its command is still known");
+    let rest = exec.read_output(0, 10, Duration::ZERO).await;
+    assert!(rest.offset > 0 && rest.data.len() == 10, "{rest:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{fs::File, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use super::{
     super::{
-        DEFAULT_OUTPUT_FILE, Stdin,
+        DEFAULT_OUTPUT_FILE, OutputRoom, Stdin,
         driver::{Beginning, Job, millis},
         kept::Keeper,
         lifecycle::{Lifecycle, Settings},
@@ -54,7 +54,7 @@ impl Running {
             main,
             errors: ends.errors,
             state: ends.state,
-            keeper: keeper.map(|keeper| keeper.on(job.exec.disk())),
+            keeper: keeper.map(|keeper| keeper.on(job.exec.disk()).within(room(job))),
             events: beginning.events,
             since: now,
             held: None,
@@ -62,6 +62,12 @@ impl Running {
             notes,
         }
     }
+}
+
+/// What its output file takes its bytes from.
+fn room(job: &Job) -> OutputRoom {
+    let hook = job.spec.hook.as_ref();
+    hook.map(|hook| hook.0.output_room()).unwrap_or_default()
 }
 
 fn terminal(master: Option<OwnedFd>) -> Result<Arc<Terminal>, String> {
