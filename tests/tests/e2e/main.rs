@@ -7,5 +7,6 @@ mod errors;
 mod exec;
 mod output;
 mod peers;
+mod reopened;
 mod tools;
 mod tree;
