@@ -2,6 +2,7 @@
 //! checked value. The environment is read in `environment` and nowhere else.
 
 mod environment;
+mod open_files;
 mod room;
 mod span;
 
@@ -74,6 +75,19 @@ pub enum ConfigError {
     /// A number out of range.
     #[error("max-execs is {0}; use 1 to {MAX_MAX_EXECS}")]
     MaxExecs(usize),
+    /// More commands than files can be opened for.
+    #[error(
+        "max-execs is {max_execs}, and with {open_files} open files at most {most} commands can run at \
+         once; lower it, or raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)"
+    )]
+    OpenFiles {
+        /// What was configured.
+        max_execs: usize,
+        /// What would fit.
+        most: usize,
+        /// The hard limit.
+        open_files: u64,
+    },
     /// A number out of range.
     #[error("max-queued is {0}; use 0 to {MAX_MAX_QUEUED}")]
     MaxQueued(usize),
@@ -185,7 +199,8 @@ impl Config {
             [] => environment.default_profile_dirs(mode),
             given => given.to_vec(),
         };
-        let (max_execs, max_queued) = execs(raw.max_execs, raw.max_queued)?;
+        let max_execs = max_execs(raw.max_execs, environment.open_files)?;
+        let max_queued = max_queued(raw.max_queued, max_execs)?;
         let tuning = tuning(raw.slow_reader_timeout)?;
         let mut operators = vec![0, environment.uid];
         operators.dedup();
@@ -226,17 +241,24 @@ impl Config {
     }
 }
 
-/// Commands at once, and requests that wait beyond that.
-fn execs(at_once: Option<usize>, queued: Option<usize>) -> Result<(usize, usize), ConfigError> {
-    let at_once = at_once.unwrap_or(DEFAULT_MAX_EXECS);
-    if !(1..=MAX_MAX_EXECS).contains(&at_once) {
-        return Err(ConfigError::MaxExecs(at_once));
+/// Commands at once.
+fn max_execs(configured: Option<usize>, open_files: u64) -> Result<usize, ConfigError> {
+    match configured {
+        None => Ok(open_files::fitting(DEFAULT_MAX_EXECS, open_files)),
+        Some(number) if (1..=MAX_MAX_EXECS).contains(&number) => {
+            open_files::check(number, open_files)
+        }
+        Some(number) => Err(ConfigError::MaxExecs(number)),
     }
-    let queued = queued.unwrap_or_else(|| at_once.saturating_mul(QUEUED_PER_EXEC));
+}
+
+/// Requests that wait beyond that.
+fn max_queued(configured: Option<usize>, max_execs: usize) -> Result<usize, ConfigError> {
+    let queued = configured.unwrap_or_else(|| max_execs.saturating_mul(QUEUED_PER_EXEC));
     if queued > MAX_MAX_QUEUED {
         return Err(ConfigError::MaxQueued(queued));
     }
-    Ok((at_once, queued))
+    Ok(queued)
 }
 
 fn tuning(slow_reader: Option<Span>) -> Result<Tuning, ConfigError> {

@@ -112,6 +112,7 @@ pub(crate) fn serve(config: Config) -> Exit {
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     let since = Instant::now();
+    startup::open_files::raise();
     // ORDER: the connection leaves standard input before the launcher is started.
     let connection = match config.mode {
         Mode::Embedded => Some(startup::embedded()?),

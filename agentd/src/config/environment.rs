@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use super::{ConfigError, Mode};
+use crate::startup::open_files;
 
 /// Variables of our own environment that a profile may pass on. All harmless; the launcher gets no
 /// other, whatever a profile says.
@@ -37,13 +38,19 @@ pub struct Environment {
     /// `AGENTD_LOG`: a filter such as `debug` or `agentd=trace`.
     pub log: Option<String>,
     pub(super) uid: u32,
+    /// How many files this process may open.
+    pub(super) open_files: u64,
 }
 
 impl Environment {
     /// Reads it.
     #[must_use]
     pub fn read() -> Self {
-        Self::from(std::env::var_os, nix::unistd::Uid::current().as_raw())
+        let uid = nix::unistd::Uid::current().as_raw();
+        Self {
+            open_files: open_files::most(),
+            ..Self::from(std::env::var_os, uid)
+        }
     }
 
     pub(super) fn from(var: impl Fn(&'static str) -> Option<OsString>, uid: u32) -> Self {
@@ -62,6 +69,7 @@ impl Environment {
             pass: pass.collect(),
             log: var("AGENTD_LOG").and_then(|value| value.into_string().ok()),
             uid,
+            open_files: u64::MAX,
         }
     }
 

@@ -62,6 +62,28 @@ fn the_command_line_wins_over_the_file() {
 }
 
 #[test]
+fn no_more_commands_are_promised_than_files_can_be_opened_for() {
+    let with = |text: &str, open_files: u64| {
+        let mut environment = environment(0, &[]);
+        environment.open_files = open_files;
+        let raw = parse(text).unwrap();
+        Config::check(raw, &ServeArgs::default(), (&environment, Purpose::Serve))
+            .map(|config| (config.max_execs, config.max_queued))
+    };
+    assert_eq!(with("", 1024).unwrap(), (64, 256));
+    assert_eq!(with("", 256).unwrap(), (38, 152), "a default gives way");
+    assert_eq!(with("", 10).unwrap(), (1, 4));
+    assert_eq!(with("max-execs = 192", 1024).unwrap().0, 192);
+    assert_eq!(with("max-execs = 4096", 1 << 20).unwrap().0, 4096);
+    for (number, open_files, most) in [(193, 1024, "192"), (4096, 4096, "806"), (1, 64, "0")] {
+        let error = with(&format!("max-execs = {number}"), open_files).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&format!("at most {most} commands")), "{text}");
+        assert!(text.contains("LimitNOFILE"), "{text}");
+    }
+}
+
+#[test]
 fn the_queue_and_the_times_of_a_drain_and_of_slow_readers_can_be_set() {
     let args = ServeArgs::default();
     let plain = config("max-execs = 3", &args, 5).unwrap();

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where files are read and written. Cheap to clone; clones share their bound.
 #[derive(Debug, Clone)]
-pub struct Disk {
+pub(super) struct Disk {
     turns: Arc<Semaphore>,
     patience: Duration,
 }

@@ -25,6 +25,16 @@ use super::{
     progress::{Attachment, Control, ExecState, NotStarted, Progress},
 };
 
+/// The file that keeps an execution's output.
+#[derive(Debug)]
+enum Kept {
+    /// Nothing is in it yet, or there is none.
+    Nothing,
+    File(Arc<KeptFile>),
+    /// It was closed for good.
+    LetGo,
+}
+
 /// One execution.
 #[derive(Debug)]
 pub struct Exec {
@@ -45,7 +55,7 @@ pub struct Exec {
     control: mpsc::UnboundedSender<Control>,
     readers: AtomicUsize,
     stdin: OnceLock<Stdin>,
-    kept: OnceLock<Arc<KeptFile>>,
+    kept: Mutex<Kept>,
     /// A reader has read something.
     read_on: Notify,
 }
@@ -81,7 +91,7 @@ impl Exec {
             control,
             readers: AtomicUsize::new(0),
             stdin: OnceLock::new(),
-            kept: OnceLock::new(),
+            kept: Mutex::new(Kept::Nothing),
             read_on: Notify::new(),
         };
         (Arc::new(exec), inbox)
@@ -153,13 +163,29 @@ impl Exec {
         self.stdin.get_or_init(|| stdin);
     }
 
-    /// The file that keeps its output, once something is in it.
-    pub(super) fn kept(&self) -> Option<&Arc<KeptFile>> {
-        self.kept.get()
+    /// The file that keeps its output, while something is in it.
+    pub(super) fn kept(&self) -> Option<Arc<KeptFile>> {
+        match &*self.lock_kept() {
+            Kept::File(file) => Some(Arc::clone(file)),
+            Kept::Nothing | Kept::LetGo => None,
+        }
     }
 
-    pub(super) fn set_kept(&self, kept: &Arc<KeptFile>) {
-        self.kept.get_or_init(|| Arc::clone(kept));
+    pub(super) fn set_kept(&self, file: &Arc<KeptFile>) {
+        let mut kept = self.lock_kept();
+        match *kept {
+            Kept::Nothing => *kept = Kept::File(Arc::clone(file)),
+            Kept::File(_) | Kept::LetGo => {}
+        }
+    }
+
+    /// Closes the file that keeps its output. What is in the record can still be read.
+    pub fn let_go_of_output(&self) {
+        *self.lock_kept() = Kept::LetGo;
+    }
+
+    fn lock_kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creation time.

@@ -23,10 +23,14 @@ use super::{
     Event, EventBody, OutputFile, OutputStream,
     disk::Disk,
     log::{Cursor, Found, Log},
+    room::OutputRoom,
 };
 
 /// Most bytes that wait to be written; beyond it the command's output is left in its pipes.
 const WAITING: usize = 3 * 1024 * 1024;
+
+/// Why there is no more in a file.
+const FULL: &str = "this session's room for kept output is used up; redirect output to files of its own, or open a new session";
 
 /// The file as readers see it.
 #[derive(Debug)]
@@ -72,6 +76,9 @@ pub(super) struct Keeper {
     kept: Arc<KeptFile>,
     path: String,
     cap: u64,
+    room: OutputRoom,
+    /// The room was used up.
+    is_cut: bool,
     disk: Disk,
     /// Where in the record it reads; `None` while everything fits there.
     cursor: Option<Cursor>,
@@ -94,6 +101,8 @@ impl Keeper {
             }),
             path,
             cap,
+            room: OutputRoom::default(),
+            is_cut: false,
             disk: Disk::default(),
             cursor: None,
             queue: Vec::new(),
@@ -109,6 +118,11 @@ impl Keeper {
             disk: disk.clone(),
             ..self
         }
+    }
+
+    /// Takes what it writes out of this room.
+    pub(super) fn within(self, room: OutputRoom) -> Self {
+        Self { room, ..self }
     }
 
     /// The file, for readers.
@@ -151,15 +165,21 @@ impl Keeper {
         let EventBody::Output { data, .. } = event.body else {
             return;
         };
-        let room = self.cap.saturating_sub(self.kept.promised());
-        let data = match usize::try_from(room) {
-            Ok(room) if room < data.len() => data.slice(..room),
-            Ok(_) | Err(_) => data,
-        };
-        if self.broken.is_some() || data.is_empty() {
+        if self.broken.is_some() || self.is_cut {
             return;
         }
-        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        let below_cap = self.cap.saturating_sub(self.kept.promised());
+        let wanted = u64_of(data.len()).min(below_cap);
+        let length = self.room.take(wanted);
+        self.is_cut = length < wanted;
+        let data = data.slice(
+            ..usize::try_from(length)
+                .unwrap_or(data.len())
+                .min(data.len()),
+        );
+        if data.is_empty() {
+            return;
+        }
         self.kept.promised.fetch_add(length, Ordering::AcqRel);
         self.queued = self.queued.saturating_add(data.len());
         self.queue.push(data);
@@ -219,7 +239,8 @@ impl Keeper {
             self.work().await;
         }
         let bytes = self.kept.bytes();
-        let note = self.broken.map(|why| {
+        let why = self.broken.or_else(|| self.is_cut.then(|| FULL.to_owned()));
+        let note = why.map(|why| {
             format!("output store: only the first {bytes} bytes of the output were kept: {why}")
         });
         let file = OutputFile {
@@ -229,6 +250,10 @@ impl Keeper {
         };
         Some((file, note))
     }
+}
+
+fn u64_of(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 /// Appends. What was written before an error counts.
@@ -243,8 +268,7 @@ fn write(kept: &KeptFile, pieces: &[Bytes]) -> io::Result<()> {
                 Err(error) => return Err(error),
             };
             rest = rest.get(length..).unwrap_or_default();
-            let length = u64::try_from(length).unwrap_or(u64::MAX);
-            kept.bytes.fetch_add(length, Ordering::AcqRel);
+            kept.bytes.fetch_add(u64_of(length), Ordering::AcqRel);
         }
     }
     Ok(())
@@ -316,6 +340,21 @@ mod tests {
             assert!(all.starts_with(&read), "the same bytes");
             assert_eq!(u64::try_from(read.len()).unwrap(), told.bytes);
             assert_eq!(kept.read_at(5, 7).unwrap(), all[5..12]);
+        }
+    }
+
+    #[tokio::test]
+    async fn commands_share_the_room_of_their_session_and_are_told_when_it_is_used_up() {
+        let room = OutputRoom::new(5_000_000);
+        for (expected, is_told) in [(3_932_160, false), (1_067_840, true), (0, true)] {
+            let mut log = Log::default();
+            let keeper = Keeper::new(memory_file(), "/o".to_owned(), u64::MAX);
+            let mut keeper = keeper.within(room.clone());
+            print(&mut log, &mut keeper, &[65_536; 60]).await;
+            let total = log.written().total();
+            let (told, note) = keeper.finish(total).await.unwrap();
+            assert_eq!((told.bytes, told.missing), (expected, total - expected));
+            assert_eq!(note.is_some_and(|note| note.ends_with(FULL)), is_told);
         }
     }
 

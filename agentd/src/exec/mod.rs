@@ -18,6 +18,7 @@ mod pipes;
 mod progress;
 mod reader;
 mod registry;
+mod room;
 mod running;
 mod spec;
 mod state;
@@ -35,6 +36,7 @@ pub use output::OutputPiece;
 pub use progress::{Attachment, ExecState, NotStarted};
 pub use reader::{ReadItem, Reader};
 pub use registry::{AdmitError, Registry};
+pub use room::OutputRoom;
 pub use spec::{
     DEFAULT_GRACE, DEFAULT_OUTPUT_FILE, DEFAULT_QUEUE_TIMEOUT, Disconnect, ExecId, ExecSpec, Hook,
     Labels, MAX_GRACE, MAX_OUTPUT_FILE, MAX_QUEUE_TIMEOUT, SessionEnd, SessionHook,

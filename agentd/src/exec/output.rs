@@ -29,7 +29,8 @@ impl Exec {
         loop {
             // ORDER: mark as seen and listen before looking, so that what comes in between wakes us again.
             progress.borrow_and_update();
-            let kept = self.kept().map(|kept| kept.changed());
+            let file = self.kept();
+            let kept = file.as_ref().map(|kept| kept.changed());
             let piece = self.output_now(offset, limit).await;
             if !piece.data.is_empty() || piece.ended {
                 return piece;
@@ -64,7 +65,7 @@ impl Exec {
             return piece(start, join(pieces));
         };
         if offset < kept.bytes() {
-            match self.read_kept(kept, offset, limit).await {
+            match self.read_kept(&kept, offset, limit).await {
                 Ok(data) => return piece(offset, data.into()),
                 Err(error) => {
                     tracing::warn!(exec = %self.id(), %error, "cannot read kept output");

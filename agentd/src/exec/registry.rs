@@ -178,6 +178,14 @@ impl Registry {
         exec.filter(|exec| is_or_was(exec)).cloned()
     }
 
+    /// The execution of which a request with this id would be a retry.
+    #[must_use]
+    pub fn known(&self, caller: Caller, id: &ExecId) -> Option<ExecKey> {
+        let inner = self.lock();
+        let known = inner.execs.get(&(caller.uid, id.clone()))?;
+        (!matches!(known.state(), ExecState::NotStarted(_))).then(|| known.key())
+    }
+
     /// All executions of this caller, oldest first.
     #[must_use]
     pub fn list(&self, caller: Caller) -> Vec<Arc<Exec>> {
@@ -205,6 +213,12 @@ impl Registry {
         {
             inner.execs.remove(&name);
         }
+    }
+
+    /// Forgets what need not be kept any longer. To be called now and then: files and memory of finished
+    /// executions must not wait for the next request.
+    pub fn sweep(&self) {
+        self.lock().forget_old(Instant::now());
     }
 
     /// Number of executions that have a slot.

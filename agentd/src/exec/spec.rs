@@ -9,7 +9,7 @@ use agentd_sandbox::{
 use sha2::{Digest, Sha256};
 use tonic::codegen::Bytes;
 
-use super::Attachment;
+use super::{Attachment, OutputRoom};
 
 /// How long a request waits for its turn unless it says otherwise.
 pub const DEFAULT_QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -119,6 +119,11 @@ pub trait SessionHook: fmt::Debug + Send + Sync {
 
     /// Id of the session.
     fn session_id(&self) -> &str;
+
+    /// Room for kept output that the commands of the session share.
+    fn output_room(&self) -> OutputRoom {
+        OutputRoom::default()
+    }
 }
 
 /// The session of a command. Equal when the session is the same.

@@ -173,7 +173,8 @@ impl Link {
             id,
             invocation: Box::new(invocation),
             queries,
-        })?;
+        })
+        .inspect_err(|_| self.routes().remove_explain(id))?;
         match answer.await {
             Ok(Ok(verdicts)) => Ok(verdicts),
             Ok(Err(refusal)) => Err(ExplainError::Refused(refusal)),
@@ -196,7 +197,8 @@ impl Link {
             profile: profile.to_owned(),
             workspace: workspace.to_owned(),
             caller,
-        })?;
+        })
+        .inspect_err(|_| self.routes().remove_open(key))?;
         match answer.await {
             Ok(Ok(environment)) => Ok(environment),
             Ok(Err(refusal)) => Err(OpenError::Refused(refusal)),
@@ -208,14 +210,16 @@ impl Link {
     pub async fn close_session(&self, key: SessionKey) -> Result<(), LinkError> {
         // ORDER: the route first, or a fast answer would find none.
         let answer = self.routes().add_close(key);
-        self.tell(&Request::CloseSession { session: key })?;
+        self.tell(&Request::CloseSession { session: key })
+            .inspect_err(|_| self.routes().remove_close(key))?;
         answer.await.or(Err(LinkError::Gone))
     }
 
     /// Has the profiles read again.
     pub async fn reload(&self) -> Result<Profiles, ReloadError> {
         let answer = self.routes().add_reload();
-        self.tell(&Request::Reload)?;
+        self.tell(&Request::Reload)
+            .inspect_err(|_| self.routes().remove_reload())?;
         match answer.await {
             Ok(Ok(profiles)) => Ok(Arc::new(profiles)),
             Ok(Err(why)) => Err(ReloadError::Invalid(why)),

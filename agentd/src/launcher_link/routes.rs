@@ -80,6 +80,40 @@ impl Routes {
         receiver
     }
 
+    /// A question that did not go out.
+    pub(super) fn remove_explain(&mut self, id: u64) {
+        self.explains.remove(&id);
+    }
+
+    /// A session whose opening did not go out.
+    pub(super) fn remove_open(&mut self, session: SessionKey) {
+        self.opens.remove(&session);
+    }
+
+    /// A session whose closing did not go out.
+    pub(super) fn remove_close(&mut self, session: SessionKey) {
+        self.closes.remove(&session);
+    }
+
+    /// The newest reload, which did not go out.
+    pub(super) fn remove_reload(&mut self) {
+        self.reloads.pop_back();
+    }
+
+    /// Number of those who wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        [
+            self.execs.len(),
+            self.explains.len(),
+            self.opens.len(),
+            self.closes.len(),
+            self.reloads.len(),
+        ]
+        .iter()
+        .sum()
+    }
+
     pub(super) fn add_reload(&mut self) -> oneshot::Receiver<ReloadAnswer> {
         let (sender, receiver) = oneshot::channel();
         self.reloads.push_back(sender);

@@ -26,6 +26,7 @@ const MAX_ARGS: usize = 4096;
 const MAX_ARG_BYTES: usize = 128 * 1024;
 const MAX_ENV_BYTES: usize = 64 * 1024;
 const MAX_PATH_BYTES: usize = 4096;
+const MAX_NAME_BYTES: usize = 255;
 const MAX_LABELS: usize = 16;
 const MAX_LABEL_BYTES: usize = 64;
 
@@ -186,8 +187,20 @@ pub(super) fn sandbox(
 ) -> Result<(String, PathBuf), Problem> {
     let sandbox = sandbox.unwrap_or_default();
     let profile = profile_name(sandbox.profile, asker);
+    short("profile", &profile)?;
     let workspace = absolute("workspace", &sandbox.workspace)?;
     Ok((profile, workspace))
+}
+
+/// A name: none is longer than this.
+pub(super) fn short(field: &str, text: &str) -> Result<(), Problem> {
+    if text.len() > MAX_NAME_BYTES {
+        return Err(Problem::invalid(format!(
+            "'{field}' has {} bytes, the most is {MAX_NAME_BYTES}",
+            text.len()
+        )));
+    }
+    Ok(())
 }
 
 /// The profile named, or the default.
@@ -237,10 +250,13 @@ pub(super) fn environment(
     let bytes = env.set.iter().fold(0_usize, |sum, (name, value)| {
         sum.saturating_add(name.len()).saturating_add(value.len())
     });
-    if bytes > MAX_ENV_BYTES {
-        return Err(Problem::invalid(format!(
-            "'env.set' has {bytes} bytes, the most is {MAX_ENV_BYTES}"
-        )));
+    let unset = env.unset.iter().map(String::len).sum();
+    for (field, bytes) in [("env.set", bytes), ("env.unset", unset)] {
+        if bytes > MAX_ENV_BYTES {
+            return Err(Problem::invalid(format!(
+                "'{field}' has {bytes} bytes, the most is {MAX_ENV_BYTES}"
+            )));
+        }
     }
     let is_name = |name: &str| {
         !name.is_empty()

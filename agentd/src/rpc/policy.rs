@@ -118,6 +118,7 @@ fn query(query: Option<pb::explain_request::Query>) -> Result<Query, Problem> {
             let (host, port) = target
                 .rsplit_once(':')
                 .ok_or_else(|| Problem::invalid("'connect' has the form host:port"))?;
+            convert::short("connect", host)?;
             Ok(Query::Connect {
                 host: host.trim_matches(['[', ']']).to_owned(),
                 port: port
@@ -126,7 +127,10 @@ fn query(query: Option<pb::explain_request::Query>) -> Result<Query, Problem> {
                     .ok_or_else(|| Problem::invalid("the port of 'connect' is 0 to 65535"))?,
             })
         }
-        Some(Wire::Syscall(name)) => Ok(Query::Syscall { name }),
+        Some(Wire::Syscall(name)) => {
+            convert::short("syscall", &name)?;
+            Ok(Query::Syscall { name })
+        }
     }
 }
 
@@ -160,6 +164,11 @@ mod tests {
         );
         connect("host").unwrap_err();
         connect("host:99999").unwrap_err();
+        connect(&format!("{}:1", "h".repeat(300))).unwrap_err();
+        for (length, is_fine) in [(255, true), (256, false), (200_000, false)] {
+            let syscall = query(Some(Wire::Syscall("s".repeat(length))));
+            assert_eq!(syscall.is_ok(), is_fine, "{length}");
+        }
         query(None).unwrap_err();
         let path = |path: &str, access: pb::PathAccess| {
             query(Some(Wire::Path(pb::PathQuery {

@@ -57,8 +57,11 @@ impl Daemon {
                 "'sandbox' is the session's; leave it out, or leave 'session_id' out",
             ));
         }
+        let id = convert::exec_id(&wire.exec_id)?;
+        let registry = self.executor.registry();
         let seat = session.seat(&Wish {
-            id: convert::exec_id(&wire.exec_id)?,
+            known: id.as_ref().and_then(|id| registry.known(asker.caller, id)),
+            id,
             kind: if wire.background {
                 Kind::Background
             } else {

@@ -32,6 +32,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// Longest wait for clients to take the last bytes.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Time between two looks for what need not be kept any longer.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+
 /// What was prepared beside the sockets.
 pub(super) struct Plan {
     pub(super) config: Config,
@@ -74,6 +77,7 @@ pub(super) async fn live(
         since: plan.since,
         memory: plan.memory,
     });
+    tokio::spawn(sweep(Arc::clone(&daemon)));
     let (connections, closed) = open(door, &plan.config)?;
     let (stop, stopped) = oneshot::channel();
     let server = tokio::spawn(serve(rpc::router(&daemon)?, connections, stopped));
@@ -105,6 +109,15 @@ pub(super) async fn live(
         Reason::Told | Reason::ConnectionClosed | Reason::LauncherGone => {
             Err(ServeError::LauncherGone)
         }
+    }
+}
+
+/// Forgets old executions, also when nobody asks for anything.
+async fn sweep(daemon: Arc<Daemon>) {
+    let mut due = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        due.tick().await;
+        daemon.executor.registry().sweep();
     }
 }
 

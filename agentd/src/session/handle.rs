@@ -20,7 +20,11 @@ use super::{
     state::{self, Beginning, Context},
     work::Work,
 };
-use crate::exec::{Exec, ExecId};
+use crate::exec::{Exec, ExecId, OutputRoom};
+
+/// Most bytes of output that the files of a session hold together. Its commands can read them until it
+/// ends, so none is taken away before.
+const MAX_KEPT_OUTPUT: u64 = 1024 * 1024 * 1024;
 
 /// A session.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub struct Session {
     deadline: Mutex<Instant>,
     carried: Mutex<Carried>,
     work: Mutex<Work>,
+    output_room: OutputRoom,
     phase: watch::Sender<Phase>,
     /// Why it is to end; the first reason counts.
     ending: watch::Sender<Option<StopReason>>,
@@ -56,6 +61,7 @@ impl Session {
                 env_unset: spec.env_unset.clone(),
             }),
             work: Mutex::new(Work::new()),
+            output_room: OutputRoom::new(MAX_KEPT_OUTPUT),
             phase: watch::channel(Phase::Opening).0,
             ending: watch::channel(None).0,
             spec,
@@ -235,12 +241,25 @@ impl Session {
     /// a retry of it begins at the same place. Empty: it is never retried.
     #[must_use]
     pub fn read_from(&self, exec: &Exec, call: &str) -> u64 {
-        self.work().read_from(exec.id(), call)
+        self.work().read_from(exec.key(), call)
     }
 
     /// A read that names no offset took the bytes from the first offset to the second.
     pub fn has_read(&self, exec: &Exec, call: &str, bytes: (u64, u64)) {
-        self.work().has_read(exec.id(), call, bytes);
+        self.work().has_read(exec.key(), call, bytes);
+    }
+
+    /// Room for the files that keep the output of its commands.
+    pub(super) fn output_room(&self) -> OutputRoom {
+        self.output_room.clone()
+    }
+
+    /// Lets go of the files that keep the output of its commands, so that nothing of them is left once they
+    /// are removed.
+    pub(super) fn let_go_of_output(&self) {
+        for known in self.known() {
+            known.exec.let_go_of_output();
+        }
     }
 
     /// Admits no more commands; the answer is what still runs.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Session, report, state::Beginning};
-use crate::exec::{ExecId, SessionEnd, SessionHook};
+use crate::exec::{ExecId, OutputRoom, SessionEnd, SessionHook};
 
 /// The remark on a command that hid its end from the session.
 pub const NOT_KEPT: &str =
@@ -73,6 +73,10 @@ impl SessionHook for StateHook {
 
     fn session_id(&self) -> &str {
         self.session.id().as_str()
+    }
+
+    fn output_room(&self) -> OutputRoom {
+        self.session.output_room()
     }
 }
 

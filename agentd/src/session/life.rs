@@ -53,6 +53,8 @@ pub(super) async fn live(shared: Arc<Shared>, session: Arc<Session>) {
     session.enter(Phase::Closing);
     let running = session.shut();
     let terminated = stop(&running, reason).await;
+    // ORDER: before the launcher removes the files, whose space is free only when nobody has them open.
+    session.let_go_of_output();
     close(&shared.link, &session).await;
     shared.remove(&session);
     session.enter(Phase::Closed { terminated });

@@ -35,6 +35,8 @@ pub enum Kind {
 pub struct Wish<'a> {
     /// Id chosen by the client.
     pub id: Option<ExecId>,
+    /// The execution that this id names now: the request is a retry of it. `None`: it is new.
+    pub known: Option<ExecKey>,
     /// What for.
     pub kind: Kind,
     /// Most bytes of output that are kept in a file; 0 for no file.
@@ -72,7 +74,7 @@ impl Session {
         if !work.is_open {
             return Err(SeatError::Closing);
         }
-        if let Some(terms) = wish.id.as_ref().and_then(|id| work.terms(id)) {
+        if let Some(terms) = wish.known.and_then(|key| work.terms(key)) {
             let terms = terms.again(wish);
             return Ok(self.give(terms));
         }

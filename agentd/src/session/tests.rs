@@ -2,15 +2,18 @@
 
 use std::{
     collections::BTreeMap,
+    io::Write,
     os::fd::OwnedFd,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use agentd_sandbox::{
-    monitor::{Cause, Event, LeaderStatus, Request, StopReason, Usage},
+    monitor::{Cause, Event, ExecKey, LeaderStatus, Request, StopReason, Usage},
     policy::{Caller, Lifetime, Refusal, SessionKey},
 };
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::*;
 use crate::{
@@ -91,7 +94,15 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let seen = Seen::default();
-        let link = launcher(play(&seen));
+        let behaviour = play(&seen);
+        Self::with(seen, behaviour)
+    }
+
+    fn with(
+        seen: Seen,
+        behaviour: impl FnMut(&Side, Request, Vec<OwnedFd>) + Send + 'static,
+    ) -> Self {
+        let link = launcher(behaviour);
         let room = Room {
             per_user: 3,
             in_all: 4,
@@ -108,9 +119,17 @@ impl Stage {
         self.registry.create(spec).await.unwrap().0
     }
 
+    fn wish(&self, id: &str, kind: Kind) -> Wish<'static> {
+        let known = |id| self.executor.registry().known(ME, &id);
+        Wish {
+            known: ExecId::parse(id).and_then(known),
+            ..wish(id, kind)
+        }
+    }
+
     /// Starts a command in a session.
     fn run(&self, session: &Arc<Session>, id: &str, kind: Kind) -> (Arc<Exec>, ExecSpec) {
-        let seat = session.seat(&wish(id, kind)).unwrap();
+        let seat = session.seat(&self.wish(id, kind)).unwrap();
         let mut spec = script_spec("", "sleep");
         seat.furnish(&mut spec);
         let (exec, _) = self.executor.submit(spec.clone()).unwrap();
@@ -131,6 +150,7 @@ const ME: Caller = Caller { uid: 1, gid: 1 };
 fn wish(id: &str, kind: Kind) -> Wish<'static> {
     Wish {
         id: ExecId::parse(id),
+        known: None,
         kind,
         output_file_bytes: 1,
         boot_id: BOOT,
@@ -517,7 +537,8 @@ async fn commands_run_side_by_side_up_to_a_bound_that_the_background_does_not_co
     let refused = session.seat(&wish("one-more", Kind::Foreground));
     assert_eq!(refused.unwrap_err(), SeatError::Full);
     // A retry of one that runs is none more, and one in the background is none of them.
-    session.seat(&wish("f3", Kind::Foreground)).unwrap();
+    let retry = stage.wish("f3", Kind::Foreground);
+    session.seat(&retry).unwrap();
     session.seat(&wish("b20", Kind::Background)).unwrap();
     let first = session.find("f0").unwrap().exec;
     first.request_stop(StopReason::Cancelled, None);
@@ -533,7 +554,8 @@ async fn a_retry_is_the_same_command_wherever_the_session_stands_by_now() {
     let report = b"/w/sub\n\0declare -x A=\"1\"\n\0";
     first_spec.hook.unwrap().0.ended(first.id(), report);
     assert_eq!(session.cwd(), std::path::Path::new("/w/sub"));
-    let seat = session.seat(&wish("x", Kind::Foreground)).unwrap();
+    let retry = stage.wish("x", Kind::Foreground);
+    let seat = session.seat(&retry).unwrap();
     assert_eq!(seat.directory(), std::path::Path::new("/w"));
     let mut spec = script_spec("", "sleep");
     seat.furnish(&mut spec);
@@ -558,6 +580,114 @@ async fn an_id_that_was_forgotten_gets_another_file_when_it_comes_again() {
     let (_, spec) = stage.run(&session, &long, Kind::Foreground);
     let name = spec.invocation.in_session.unwrap().output_file.unwrap();
     assert!(ExecId::parse(&name).is_some(), "{name}");
+}
+
+#[tokio::test]
+async fn an_id_that_is_free_again_names_the_new_command_while_the_old_one_is_still_read() {
+    let stage = Stage::new();
+    let session = stage.open(spec("a")).await;
+    let (old, old_spec) = stage.run(&session, "x", Kind::Background);
+    session.has_read(&old, "call-1", (0, 10));
+    old.request_stop(StopReason::Cancelled, None);
+    old.ended().await;
+    stage.executor.registry().forget(&old);
+    let (new, new_spec) = stage.run(&session, "x", Kind::Background);
+    assert!(!Arc::ptr_eq(&old, &new));
+    let file = |spec: ExecSpec| spec.invocation.in_session.unwrap().output_file.unwrap();
+    assert_ne!(file(old_spec), file(new_spec), "each has a file of its own");
+    let found = session.find("x").unwrap().exec;
+    assert!(Arc::ptr_eq(&found, &new));
+    assert_eq!(session.running(), 1);
+    // What was read of the one says nothing of the other.
+    assert_eq!(session.read_from(&new, ""), 0);
+    assert_eq!(session.read_from(&new, "call-1"), 0);
+    session.has_read(&old, "call-2", (10, 20));
+    assert_eq!(session.read_from(&new, ""), 0);
+    assert_eq!(session.read_from(&old, "call-1"), 0, "a retry");
+    // The session ends it with itself.
+    stage.registry.delete(ME, "a").await.unwrap();
+    assert_eq!(new.result().unwrap().reason, ExitReason::Cancelled);
+}
+
+/// Starts a command that prints more than the record holds, with a file for its output.
+fn print_much(side: &Side, exec: ExecKey, mut fds: Vec<OwnedFd>) {
+    let Event::Started {
+        report,
+        limits,
+        cwd,
+        notes,
+        ..
+    } = started(exec)
+    else {
+        panic!("it is one")
+    };
+    let begun = Event::Started {
+        exec,
+        report,
+        limits,
+        cwd,
+        notes,
+        output_file: "/run/output/x".to_owned(),
+    };
+    let file = memfd_create(KEPT, MFdFlags::MFD_CLOEXEC).unwrap();
+    side.send_with(&begun, &[file]);
+    let side = side.clone();
+    std::thread::spawn(move || {
+        let mut out = std::fs::File::from(fds.remove(0));
+        out.write_all(&vec![b'x'; 4 << 20]).unwrap();
+        drop((out, fds));
+        let status = LeaderStatus::Exited(0);
+        side.send(&Event::LeaderExited { exec, status });
+    });
+}
+
+/// No other file of this process is called so.
+const KEPT: &str = "kept-of-a-session-that-goes";
+
+/// How often this process has it open.
+fn held() -> usize {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    fds.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|target| target.to_string_lossy().contains(KEPT))
+        .count()
+}
+
+#[tokio::test]
+async fn the_output_files_of_a_deleted_session_are_held_by_nobody() {
+    let seen = Seen::default();
+    let mut others = play(&seen);
+    let stage = Stage::with(seen, move |side, request, fds| match request {
+        Request::Spawn { exec, .. } => print_much(side, exec, fds),
+        Request::Finish { exec } => side.send(&Event::Ended {
+            exec,
+            cause: Cause::Leader,
+            status: LeaderStatus::Exited(0),
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: true,
+        }),
+        other @ (Request::OpenSession { .. }
+        | Request::CloseSession { .. }
+        | Request::Explain { .. }
+        | Request::Stop { .. }
+        | Request::Signal { .. }
+        | Request::Resize { .. }
+        | Request::Reload) => others(side, other, fds),
+    });
+    let session = stage.open(spec("a")).await;
+    let (exec, _) = stage.run(&session, "x", Kind::Foreground);
+    exec.ended().await;
+    let kept = exec.result().unwrap().output_file.clone().unwrap();
+    assert_eq!(kept.bytes, 4 << 20);
+    let first = exec.read_output(0, 10, Duration::ZERO).await;
+    assert_eq!((first.offset, &first.data[..]), (0, &b"xxxxxxxxxx"[..]));
+    until("the launcher's copy is closed", || held() == 1).await;
+    stage.registry.delete(ME, "a").await.unwrap();
+    assert_eq!(held(), 0, "although its command is still known");
+    let rest = exec.read_output(0, 10, Duration::ZERO).await;
+    assert!(rest.offset > 0 && rest.data.len() == 10, "{rest:?}");
 }
 
 #[tokio::test]

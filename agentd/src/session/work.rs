@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use agentd_sandbox::monitor::ExecKey;
+
 use super::Kind;
 use crate::exec::{Exec, ExecId, ExecState};
 
@@ -47,6 +49,8 @@ pub(super) struct Terms {
 
 #[derive(Debug)]
 struct Entry {
+    /// Which execution: an id can name another one later.
+    key: ExecKey,
     terms: Terms,
     exec: Weak<Exec>,
     /// Bytes of its output that were read without naming an offset.
@@ -57,7 +61,7 @@ struct Entry {
 #[derive(Debug)]
 struct Answer {
     call: String,
-    exec: ExecId,
+    exec: ExecKey,
     from: u64,
 }
 
@@ -82,10 +86,10 @@ impl Work {
         }
     }
 
-    /// The terms of a command that is still known: a request with its id is a retry.
-    pub(super) fn terms(&self, id: &ExecId) -> Option<&Terms> {
-        let entry = self.entries.iter().find(|entry| entry.terms.id == *id)?;
-        (entry.exec.strong_count() > 0).then_some(&entry.terms)
+    /// The terms of a command.
+    pub(super) fn terms(&self, key: ExecKey) -> Option<&Terms> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(&entry.terms)
     }
 
     /// A number that no name in this session holds yet.
@@ -95,9 +99,14 @@ impl Work {
     }
 
     pub(super) fn add(&mut self, terms: Terms, exec: &Arc<Exec>) {
-        self.entries.retain(|entry| entry.exec.strong_count() > 0);
-        if self.terms(&terms.id).is_none() {
+        let key = exec.key();
+        // An id that is free again names the new command, whoever still reads the old one.
+        self.entries.retain(|entry| {
+            entry.exec.strong_count() > 0 && (entry.key == key || entry.terms.id != terms.id)
+        });
+        if self.terms(key).is_none() {
             self.entries.push(Entry {
+                key,
                 terms,
                 exec: Arc::downgrade(exec),
                 read: 0,
@@ -117,23 +126,23 @@ impl Work {
     }
 
     /// Where a read without an offset begins. A retry of a call begins where that call did.
-    pub(super) fn read_from(&self, exec: &ExecId, call: &str) -> u64 {
-        let is_it = |answer: &&Answer| answer.call == call && answer.exec == *exec;
+    pub(super) fn read_from(&self, exec: ExecKey, call: &str) -> u64 {
+        let is_it = |answer: &&Answer| answer.call == call && answer.exec == exec;
         if let Some(answer) = self.answers.iter().find(is_it)
             && !call.is_empty()
         {
             return answer.from;
         }
-        let entry = self.entries.iter().find(|entry| entry.terms.id == *exec);
+        let entry = self.entries.iter().find(|entry| entry.key == exec);
         entry.map_or(0, |entry| entry.read)
     }
 
     /// A call read from one offset to another.
-    pub(super) fn has_read(&mut self, exec: &ExecId, call: &str, (from, to): (u64, u64)) {
-        if let Some(entry) = self.entries.iter_mut().find(|e| e.terms.id == *exec) {
+    pub(super) fn has_read(&mut self, exec: ExecKey, call: &str, (from, to): (u64, u64)) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == exec) {
             entry.read = entry.read.max(to);
         }
-        let is_known = |answer: &Answer| answer.call == call && answer.exec == *exec;
+        let is_known = |answer: &Answer| answer.call == call && answer.exec == exec;
         if call.is_empty() || self.answers.iter().any(is_known) {
             return;
         }
@@ -142,7 +151,7 @@ impl Work {
         }
         self.answers.push_back(Answer {
             call: call.to_owned(),
-            exec: exec.clone(),
+            exec,
             from,
         });
     }

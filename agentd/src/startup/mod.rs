@@ -4,6 +4,7 @@
 mod facts;
 mod launcher;
 mod listener;
+pub(crate) mod open_files;
 mod privilege;
 
 pub use facts::{Memory, identity};

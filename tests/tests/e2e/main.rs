@@ -7,6 +7,7 @@ mod errors;
 mod exec;
 mod output;
 mod peers;
+mod reopened;
 mod terminal;
 mod tools;
 mod tree;

@@ -6,7 +6,7 @@ use agentd_sandbox::terminal::Peer;
 
 use super::{
     super::{
-        DEFAULT_OUTPUT_FILE, Stdin,
+        DEFAULT_OUTPUT_FILE, OutputRoom, Stdin,
         driver::{Beginning, Job, millis},
         kept::Keeper,
         lifecycle::{Lifecycle, Settings},
@@ -55,7 +55,7 @@ impl Running {
             main,
             errors: ends.errors,
             state: ends.state,
-            keeper: keeper.map(|keeper| keeper.on(job.exec.disk())),
+            keeper: keeper.map(|keeper| keeper.on(job.exec.disk()).within(room(job))),
             events: beginning.events,
             since: now,
             held: None,
@@ -63,6 +63,12 @@ impl Running {
             notes,
         }
     }
+}
+
+/// What its output file takes its bytes from.
+fn room(job: &Job) -> OutputRoom {
+    let hook = job.spec.hook.as_ref();
+    hook.map(|hook| hook.0.output_room()).unwrap_or_default()
 }
 
 fn terminal(master: Option<OwnedFd>) -> Result<Arc<Terminal>, String> {

@@ -1,6 +1,6 @@
 //! Executions against a launcher that a thread plays: the real channel, pipes and driver.
 
-use std::{io::Write, os::fd::OwnedFd, time::Duration};
+use std::{io::Write, os::fd::OwnedFd, path::Path, time::Duration};
 
 use agentd_sandbox::{
     explain::Verdict,
@@ -233,8 +233,40 @@ async fn a_command_is_lost_and_not_refused_once_a_launcher_that_died_may_have_st
 }
 
 #[tokio::test]
+async fn nobody_waits_for_the_answer_to_what_did_not_go_out() {
+    let link = launcher(|side, _, _| side.die());
+    let long = "x".repeat(200_000);
+    let invocation = script_spec("a", "x").invocation;
+    let ask = |name: &str| {
+        vec![Query::Syscall {
+            name: name.to_owned(),
+        }]
+    };
+    let caller = invocation.caller;
+    for (profile, lost) in [(long.as_str(), false), ("workspace", true)] {
+        if lost {
+            link.tell(&Request::Reload).unwrap();
+            link.lost().await;
+            link.reload().await.unwrap_err();
+            link.close_session(SessionKey(2)).await.unwrap_err();
+        }
+        let mut spec = script_spec("a", "x");
+        spec.invocation.profile = profile.to_owned();
+        link.explain(invocation.clone(), ask(profile))
+            .await
+            .unwrap_err();
+        link.open_session(SessionKey(1), (profile, Path::new("/w")), caller)
+            .await
+            .unwrap_err();
+        link.spawn(ExecKey(1), spec.invocation, Vec::new())
+            .unwrap_err();
+        assert_eq!(link.routes().waiting(), 0, "lost: {lost}");
+    }
+}
+
+#[tokio::test]
 async fn a_stop_reaches_the_launcher_even_before_the_start() {
-    let (spawning, mut spawned) = tokio::sync::mpsc::unbounded_channel();
+    let (spawning, mut spawned) = mpsc::unbounded_channel();
     let (go, gone) = std::sync::mpsc::channel::<()>();
     let link = launcher(move |side, request, _| match request {
         Request::Spawn { exec, .. } => {
