@@ -265,7 +265,7 @@ impl Running {
                     proven,
                     duration: now.saturating_duration_since(self.since),
                     output_complete: false,
-                    note: note_on(cause),
+                    note: note_on(cause, status),
                 });
                 self.life.step(now, Input::Ended)
             }
