@@ -4,6 +4,7 @@
 
 mod admission;
 mod conclude;
+mod courtesy;
 mod driver;
 mod end;
 mod event;

@@ -5,6 +5,7 @@ use std::{fs::File, os::fd::OwnedFd, sync::Arc, time::Instant};
 use super::{
     super::{
         DEFAULT_OUTPUT_FILE, Stdin,
+        courtesy::Courtesy,
         driver::{Beginning, Job, millis},
         kept::Keeper,
         lifecycle::{Lifecycle, Settings},
@@ -57,7 +58,7 @@ impl Running {
             keeper,
             events: beginning.events,
             since: now,
-            held: None,
+            courtesy: Courtesy::new(now),
             ended: None,
             notes,
         }
