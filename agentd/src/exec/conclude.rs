@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use agentd_sandbox::monitor::{self, Cause, LeaderStatus, Tripped, Usage};
 
+use nix::sys::signal::Signal;
+
 use super::{Denial, DenialSource, ExitReason, ExitResult, driver::Job, end};
 use crate::{aside::aside, denials};
 
@@ -51,13 +53,25 @@ impl Ended {
     }
 }
 
-/// The remark on a cause that says too little by itself.
-pub(super) fn note_on(cause: Cause) -> Option<&'static str> {
+/// The kernel tells a parent the signal and not who sent it.
+const BAD_SYSTEM_CALL: &str = "SIGSYS may come from the jail, which ends programs that make system calls of another \
+                               architecture (32-bit ones), or from the command itself: which one cannot be told";
+
+/// The remark on an end that says too little by itself.
+pub(super) fn note_on(cause: Cause, status: LeaderStatus) -> Option<&'static str> {
     match cause {
+        Cause::Leader if is_bad_system_call(status) => Some(BAD_SYSTEM_CALL),
         Cause::InitDied => {
             Some("the process that kept the jail died, and everything in the jail with it")
         }
         Cause::Leader | Cause::Timeout | Cause::Stopped(_) | Cause::Limit(_) => None,
+    }
+}
+
+fn is_bad_system_call(status: LeaderStatus) -> bool {
+    match status {
+        LeaderStatus::Signaled { signal, .. } => signal == Signal::SIGSYS as i32,
+        LeaderStatus::Exited(_) | LeaderStatus::Unknown => false,
     }
 }
 
@@ -172,6 +186,23 @@ async fn suspects(job: &Job) -> Vec<denials::Suspect> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bad_system_call_is_told_with_what_cannot_be_known() {
+        let by = |signal: Signal| LeaderStatus::Signaled {
+            signal: signal as i32,
+            core: false,
+        };
+        let note = note_on(Cause::Leader, by(Signal::SIGSYS)).unwrap();
+        assert!(note.contains("32-bit") && note.contains("cannot be told"));
+        for (cause, status) in [
+            (Cause::Leader, by(Signal::SIGSEGV)),
+            (Cause::Leader, LeaderStatus::Exited(159)),
+            (Cause::Timeout, by(Signal::SIGSYS)),
+        ] {
+            assert_eq!(note_on(cause, status), None, "{cause:?} {status:?}");
+        }
+    }
 
     #[test]
     fn what_could_not_be_removed_is_told_with_the_reason() {

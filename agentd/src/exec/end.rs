@@ -31,8 +31,6 @@ pub enum ExitReason {
     CpuLimit,
     /// A file reached its size limit.
     DiskLimit,
-    /// seccomp killed it.
-    SandboxKilled,
     /// The jail or the program could not be started.
     SetupFailed,
     /// Its memory limit killed it.
@@ -49,7 +47,7 @@ pub enum ExitReason {
 
 impl ExitReason {
     /// Decides from the cause and, when the leader ended by itself, from how it ended and from the limits
-    /// that were proved to be hit: a KILL alone proves nothing.
+    /// that were proved to be hit: a signal alone proves nothing, since anybody can send any.
     #[must_use]
     pub fn decide(cause: Cause, status: LeaderStatus, hits: &[monitor::LimitHit]) -> Self {
         match cause {
@@ -78,12 +76,12 @@ impl ExitReason {
         match status {
             LeaderStatus::Exited(_) => Self::Exited,
             LeaderStatus::Signaled { signal, .. } => match Signal::try_from(signal) {
-                Ok(Signal::SIGXCPU) => Self::CpuLimit,
-                Ok(Signal::SIGXFSZ) => Self::DiskLimit,
-                Ok(Signal::SIGSYS) => Self::SandboxKilled,
-                // The kernel kills so after the hard CPU limit. For want of memory as well, but a victim
-                // among the children is no proof: the launcher says when it was the leader.
-                Ok(Signal::SIGKILL) if was_hit(monitor::LimitKind::Cpu) => Self::CpuLimit,
+                // Anybody can send these: the launcher says what proves a limit. Nor does a kill for want of
+                // memory among the children prove anything: it says when the leader was the victim.
+                Ok(Signal::SIGXCPU | Signal::SIGKILL) if was_hit(monitor::LimitKind::Cpu) => {
+                    Self::CpuLimit
+                }
+                Ok(Signal::SIGXFSZ) if was_hit(monitor::LimitKind::FileSize) => Self::DiskLimit,
                 Ok(_) | Err(_) => Self::Signaled,
             },
             LeaderStatus::Unknown => Self::Lost,
@@ -102,7 +100,6 @@ impl ExitReason {
             | Self::OomKilled
             | Self::CpuLimit
             | Self::DiskLimit
-            | Self::SandboxKilled
             | Self::SetupFailed
             | Self::Blocked
             | Self::Disconnected

@@ -21,7 +21,7 @@ use super::{
     disk::Disk,
     kept::KeptFile,
     lifecycle::Stop,
-    log::{Cursor, Found, Front, Log, ReaderId},
+    log::{Cursor, Found, Front, Log, Look, ReaderId},
     progress::{Attachment, Control, ExecState, NotStarted, Progress},
 };
 
@@ -324,17 +324,11 @@ impl Exec {
         found
     }
 
-    /// True when a reader who keeps up otherwise is far behind.
-    pub(super) fn readers_lag(&self) -> bool {
-        let log = self.log();
-        log.readers.lag(front(&log))
-    }
-
-    /// True when a reader who is far behind has taken enough to be waited for longer.
-    pub(super) fn readers_progressed(&self) -> bool {
+    /// How the readers are doing.
+    pub(super) fn look_at_readers(&self) -> Look {
         let mut log = self.log();
         let front = front(&log);
-        log.readers.progressed(front)
+        log.readers.look(front)
     }
 
     /// Waiting for the readers was in vain.

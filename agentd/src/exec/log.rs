@@ -16,7 +16,7 @@ mod readers;
 use std::sync::Arc;
 
 pub use self::bytes::Excerpt;
-pub(super) use self::readers::{Front, ReaderId};
+pub(super) use self::readers::{Front, Lag, Look, ReaderId};
 use self::{
     lane::{Lane, Slot, len_u64},
     readers::Readers,

@@ -4,6 +4,7 @@
 
 mod admission;
 mod conclude;
+mod courtesy;
 mod disk;
 mod driver;
 mod end;

@@ -3,10 +3,7 @@
 
 mod begin;
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{sync::atomic::Ordering, time::Instant};
 
 use agentd_sandbox::monitor::{Event, Request};
 use tokio::sync::mpsc;
@@ -14,6 +11,7 @@ use tokio::sync::mpsc;
 use super::{
     Exec, ExitResult, OutputStream,
     conclude::{Ended, conclude, note_on},
+    courtesy::{Courtesy, Outcome},
     driver::{Job, sleep_until},
     kept::Keeper,
     lifecycle::{Effect, Input, Lifecycle},
@@ -26,10 +24,6 @@ use crate::launcher_link::Delivery;
 /// Reads of one stream before everybody else on this thread gets a turn. Fewer would cost throughput,
 /// more would keep others waiting.
 const BATCH: usize = 4;
-
-/// How long a command that prints faster than its readers read is held up, at most, for readers that take
-/// next to nothing meanwhile. Longer than a busy machine keeps a process off its processors.
-const COURTESY: Duration = Duration::from_millis(100);
 
 /// Most reads of each stream when the launcher is gone: more than the pipes hold, whoever keeps on
 /// writing into them.
@@ -44,8 +38,8 @@ pub(super) struct Running {
     keeper: Option<Keeper>,
     events: mpsc::UnboundedReceiver<Delivery>,
     since: Instant,
-    /// Readers are being waited for, until then.
-    held: Option<Instant>,
+    /// For the readers.
+    courtesy: Courtesy,
     ended: Option<Ended>,
     notes: Vec<String>,
 }
@@ -62,10 +56,8 @@ enum Wake {
     Read(OutputStream, Took),
     Launcher(Option<Event>),
     Client(Option<Control>),
-    /// A reader has read.
+    /// A reader has read, or there was none for long.
     ReadOn,
-    /// Readers were waited for in vain.
-    Impatient,
     /// Something was carried on that the lifecycle does not care about.
     Aside,
     Timer,
@@ -94,11 +86,6 @@ impl Running {
                 Wake::Client(control) => self.asked(job, control.as_ref()),
                 Wake::ReadOn => {
                     self.hold(job);
-                    Effect::None
-                }
-                Wake::Impatient => {
-                    job.exec.give_up_on_readers();
-                    self.held = None;
                     Effect::None
                 }
                 Wake::Aside => Effect::None,
@@ -170,7 +157,8 @@ impl Running {
     async fn wake(&mut self, job: &mut Job) -> Wake {
         let deadline = self.life.deadline();
         let full = self.keeper.as_ref().is_some_and(Keeper::is_full);
-        let reads = self.held.is_none() && !full;
+        let held = self.courtesy.until();
+        let reads = held.is_none() && !full;
         let (main, errors) = (self.main.stream(), self.errors.stream());
         let on_terminal = main == OutputStream::Terminal;
         // Not biased: a command that prints without end must not starve the launcher and the clients.
@@ -180,8 +168,8 @@ impl Running {
             event = self.events.recv(), if self.ended.is_none() =>
                 Wake::Launcher(event.map(|delivery| delivery.event)),
             control = job.inbox.recv() => Wake::Client(control),
-            () = job.exec.read_on(), if self.held.is_some() => Wake::ReadOn,
-            () = sleep_until(self.held), if self.held.is_some() => Wake::Impatient,
+            () = job.exec.read_on(), if held.is_some() => Wake::ReadOn,
+            () = sleep_until(held), if held.is_some() => Wake::ReadOn,
             () = report(&mut self.state) => Wake::Aside,
             () = keep(&mut self.keeper) => Wake::Aside,
             () = tell_end(&job.exec), if on_terminal => Wake::Aside,
@@ -210,12 +198,12 @@ impl Running {
         effect
     }
 
-    /// Waits for readers that are far behind, as long as they go on taking.
+    /// Waits for readers that are far behind, within reason.
     fn hold(&mut self, job: &Job) {
-        if !job.exec.readers_lag() {
-            self.held = None;
-        } else if job.exec.readers_progressed() || self.held.is_none() {
-            self.held = Instant::now().checked_add(COURTESY);
+        let look = job.exec.look_at_readers();
+        match self.courtesy.look(Instant::now(), look) {
+            Outcome::Fine => {}
+            Outcome::InVain => job.exec.give_up_on_readers(),
         }
     }
 
@@ -272,7 +260,7 @@ impl Running {
                     proven,
                     duration: now.saturating_duration_since(self.since),
                     output_complete: false,
-                    note: note_on(cause),
+                    note: note_on(cause, status),
                 });
                 self.life.step(now, Input::Ended)
             }

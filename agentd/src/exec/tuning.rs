@@ -10,6 +10,8 @@ pub struct Tuning {
     pub heartbeat: Duration,
     /// A stream whose client takes nothing for this long is dropped.
     pub stall: Duration,
+    /// A call that ends a command waits this long for the end, beside the grace.
+    pub end: Duration,
 }
 
 impl Default for Tuning {
@@ -17,6 +19,8 @@ impl Default for Tuning {
         Self {
             heartbeat: Duration::from_secs(15),
             stall: Duration::from_secs(60),
+            // The kernel's kill, what is left in the pipes, and a launcher that has much to do.
+            end: Duration::from_secs(30),
         }
     }
 }

@@ -203,7 +203,6 @@ fn reason(reason: ExitReason) -> pb::ExitReason {
         ExitReason::OomKilled => pb::ExitReason::OomKilled,
         ExitReason::CpuLimit => pb::ExitReason::CpuLimit,
         ExitReason::DiskLimit => pb::ExitReason::DiskLimit,
-        ExitReason::SandboxKilled => pb::ExitReason::SandboxKilled,
         ExitReason::SetupFailed => pb::ExitReason::SetupFailed,
         ExitReason::Blocked => pb::ExitReason::Blocked,
         ExitReason::Disconnected => pb::ExitReason::Disconnected,

@@ -19,6 +19,9 @@ use crate::exec::{Exec, ExecId, ExecState, Reader};
 /// Longest answer to Wait; the client asks again.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
+/// Longest grace that the launcher grants.
+const MAX_KILL_GRACE: Duration = Duration::from_secs(10);
+
 /// The service.
 #[derive(Debug, Clone)]
 pub(super) struct Execs(pub(super) Arc<Daemon>);
@@ -60,6 +63,16 @@ impl Execs {
     fn wire(&self, exec: &Exec) -> Result<pb::Exec, Problem> {
         Ok(encode::exec(exec, &self.0.identity.boot_id)?)
     }
+}
+
+/// Ends a command, and answers when it is over or when it takes longer than it may.
+async fn stop(exec: &Exec, grace_ms: Option<u64>) -> Result<(), Problem> {
+    exec.request_stop(StopReason::Cancelled, grace_ms);
+    let grace = Duration::from_millis(grace_ms.unwrap_or(0)).min(MAX_KILL_GRACE);
+    let patience = exec.tuning().end.saturating_add(grace);
+    tokio::time::timeout(patience, exec.ended())
+        .await
+        .map_err(|_| Problem::still_ending(exec.id().as_str()))
 }
 
 #[tonic::async_trait]
@@ -201,8 +214,7 @@ impl ExecService for Execs {
         let over = matches!(exec.state(), ExecState::Ended | ExecState::NotStarted(_));
         if !over {
             let grace_ms = grace.map(|g| u64::try_from(g.as_millis()).unwrap_or(u64::MAX));
-            exec.request_stop(StopReason::Cancelled, grace_ms);
-            exec.ended().await;
+            stop(&exec, grace_ms).await?;
         }
         let wire = self.wire(&exec)?;
         let proven = exec.result().is_none_or(|result| result.proven);
@@ -239,8 +251,7 @@ impl ExecService for Execs {
             return Err(Problem::still_running(exec.id().as_str()).into());
         }
         if !over {
-            exec.request_stop(StopReason::Cancelled, None);
-            exec.ended().await;
+            stop(&exec, None).await?;
         }
         self.0.executor.registry().forget(&exec);
         Ok(Response::new(pb::DeleteExecResponse {}))

@@ -145,6 +145,14 @@ impl Problem {
         )
     }
 
+    /// The execution was told to end and has not ended yet.
+    pub(super) fn still_ending(id: &str) -> Self {
+        let message = format!(
+            "execution '{id}' was told to end, and nothing says yet that it has; ask again, or Wait for it"
+        );
+        Self::new(Code::Unavailable, "EXEC_ENDING", message).retry_later()
+    }
+
     /// The execution runs, and the call is for finished ones.
     pub(super) fn still_running(id: &str) -> Self {
         let message =

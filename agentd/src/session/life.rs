@@ -23,8 +23,8 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest wait for commands to end: the longest grace, and time to kill and bury.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Longest wait for the launcher to say that nothing is left.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+/// After this time without the launcher's word that nothing is left, it is said in the log.
+const CLOSES_SOON: Duration = Duration::from_secs(10);
 
 /// A lease is looked at this many times over its length, so that a command that ends, or a reader that
 /// goes, just before it runs out has renewed it.
@@ -36,10 +36,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Lives a session from its opening to its end.
 pub(super) async fn live(shared: Arc<Shared>, session: Arc<Session>) {
     if let Err(why) = open(&shared.link, &session).await {
-        // ORDER: its id is free before anybody hears of the failure and tries again.
-        shared.remove(&session);
-        session.enter(Phase::NotOpened(why));
-        return;
+        return withdraw(&shared, &session, why).await;
     }
     session.touch();
     session.enter(Phase::Open);
@@ -55,6 +52,7 @@ pub(super) async fn live(shared: Arc<Shared>, session: Arc<Session>) {
     let terminated = stop(&running, reason).await;
     // ORDER: before the launcher removes the files, whose space is free only when nobody has them open.
     session.let_go_of_output();
+    // ORDER: it is closed when the launcher says so, however long that takes, and counts until then.
     close(&shared.link, &session).await;
     shared.remove(&session);
     session.enter(Phase::Closed { terminated });
@@ -72,14 +70,27 @@ async fn open(link: &Link, session: &Session) -> Result<(), NotOpened> {
         }
         Ok(())
     };
-    let outcome = tokio::time::timeout(OPEN_PATIENCE, opening)
+    tokio::time::timeout(OPEN_PATIENCE, opening)
         .await
-        .unwrap_or(Err(NotOpened::Late));
-    if outcome.is_err() {
-        // Whatever the launcher made of it goes again; it answers for unknown names too.
-        close(link, session).await;
+        .unwrap_or(Err(NotOpened::Late))
+}
+
+/// Takes a session back that did not open. Whatever the launcher made of it goes again; it answers for
+/// unknown names too.
+async fn withdraw(shared: &Shared, session: &Session, why: NotOpened) {
+    let closing = close(&shared.link, session);
+    tokio::pin!(closing);
+    let closed = tokio::time::timeout(CLOSES_SOON, &mut closing).await;
+    if closed.is_ok() {
+        // ORDER: its id is free before anybody hears of the failure and tries again.
+        shared.remove(session);
+        session.enter(Phase::NotOpened(why));
+    } else {
+        session.enter(Phase::NotOpened(why));
+        // It counts for as long as something of it may be there.
+        closing.await;
+        shared.remove(session);
     }
-    outcome
 }
 
 /// Directory and variables reach commands as what is carried, of which the policy silently leaves out what
@@ -169,13 +180,19 @@ async fn stop(running: &[Arc<Exec>], reason: StopReason) -> u32 {
     u32::try_from(running.len()).unwrap_or(u32::MAX)
 }
 
-/// Has the launcher remove what is left, killing what still runs.
+/// Has the launcher remove what is left, killing what still runs, and returns when it says that nothing is.
 async fn close(link: &Link, session: &Session) {
-    let closed = tokio::time::timeout(CLOSE_PATIENCE, link.close_session(session.key())).await;
-    match closed {
-        Ok(Ok(())) => {}
+    let closing = link.close_session(session.key());
+    tokio::pin!(closing);
+    let closed = match tokio::time::timeout(CLOSES_SOON, &mut closing).await {
+        Ok(closed) => closed,
+        Err(_) => {
+            tracing::warn!(session = %session.id(), "the launcher does not close it; it stays \"closing\"");
+            closing.await
+        }
+    };
+    if let Err(error) = closed {
         // The launcher is gone, and everything with it.
-        Ok(Err(error)) => tracing::debug!(%error, "cannot close a session"),
-        Err(_) => tracing::warn!(session = %session.id(), "the launcher did not close it in time"),
+        tracing::debug!(%error, "cannot close a session");
     }
 }

@@ -87,6 +87,7 @@ pub(super) struct Shared {
     pub(super) link: Link,
     boot_id: String,
     room: Room,
+    patience: Duration,
     inner: Mutex<Inner>,
 }
 
@@ -112,11 +113,21 @@ impl Registry {
     /// No sessions yet. `boot_id` makes the ids it chooses differ from those of an earlier daemon.
     #[must_use]
     pub fn new(link: Link, boot_id: &str, room: Room) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Shared::new(link, boot_id, room)))
+    }
+
+    /// Lets a call wait for that long for a session to be gone. For a registry that is still empty.
+    #[cfg(test)]
+    pub(super) fn with_patience(self, patience: Duration) -> Self {
+        let Shared {
             link,
-            boot_id: boot_id.to_owned(),
+            boot_id,
             room,
-            inner: Mutex::default(),
+            ..
+        } = &*self.0;
+        Self(Arc::new(Shared {
+            patience,
+            ..Shared::new(link.clone(), boot_id, *room)
         }))
     }
 
@@ -126,7 +137,7 @@ impl Registry {
         let admission = match self.admit(&spec)? {
             Admission::InTheWay(session) => {
                 let id = session.id().clone();
-                tokio::time::timeout(CLOSE_PATIENCE, gone(&session))
+                tokio::time::timeout(self.0.patience, gone(&session))
                     .await
                     .or(Err(CreateError::Closing(id)))?;
                 self.admit(&spec)?
@@ -241,7 +252,7 @@ impl Registry {
     pub async fn delete(&self, caller: Caller, id: &str) -> Result<u32, DeleteError> {
         let session = self.get(caller, id)?;
         session.end(StopReason::Cancelled);
-        match tokio::time::timeout(CLOSE_PATIENCE, gone(&session)).await {
+        match tokio::time::timeout(self.0.patience, gone(&session)).await {
             Ok(Phase::Closed { terminated }) => Ok(terminated),
             Ok(Phase::Opening | Phase::Open | Phase::Closing | Phase::NotOpened(_)) => {
                 Err(Unknown::Never.into())
@@ -296,6 +307,16 @@ async fn gone(session: &Session) -> Phase {
 }
 
 impl Shared {
+    fn new(link: Link, boot_id: &str, room: Room) -> Self {
+        Self {
+            link,
+            boot_id: boot_id.to_owned(),
+            room,
+            patience: CLOSE_PATIENCE,
+            inner: Mutex::default(),
+        }
+    }
+
     /// Forgets a session. Its id is free again.
     pub(super) fn remove(&self, session: &Session) {
         let mut inner = self.lock();

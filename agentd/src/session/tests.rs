@@ -313,6 +313,40 @@ async fn deleting_ends_everything_and_answers_when_nothing_is_left() {
     assert_ne!(again.key(), session.key(), "a name is never used again");
 }
 
+/// It is gone when the launcher says so, and not when somebody is tired of waiting.
+#[tokio::test]
+async fn a_session_that_the_launcher_does_not_close_is_closing_and_counts() {
+    let seen = Seen::default();
+    let mut usual = play(&seen);
+    let silent: Arc<Mutex<Option<(Side, SessionKey)>>> = Arc::default();
+    let asked = Arc::clone(&silent);
+    let link = launcher(move |side, request, fds| match request {
+        Request::CloseSession { session } => {
+            *asked.lock().unwrap() = Some((side.clone(), session));
+        }
+        other => usual(side, other, fds),
+    });
+    let room = Room {
+        per_user: 1,
+        in_all: 4,
+    };
+    let registry = Registry::new(link, BOOT, room).with_patience(Duration::from_millis(60));
+    let session = registry.create(spec("a")).await.unwrap().0;
+    for _ in 0..2 {
+        assert_eq!(registry.delete(ME, "a").await, Err(DeleteError::Unfinished));
+    }
+    assert_eq!((registry.active(), session.phase()), (1, Phase::Closing));
+    let again = registry.create(spec("a")).await.unwrap_err();
+    assert!(matches!(again, CreateError::Closing(_)), "{again}");
+    let other = registry.create(spec("b")).await.unwrap_err();
+    assert_eq!(other, CreateError::Full(1), "it counts");
+    let (side, key) = silent.lock().unwrap().take().unwrap();
+    side.send(&Event::SessionClosed { session: key });
+    until("it is gone", || registry.active() == 0).await;
+    assert_eq!(session.phase(), Phase::Closed { terminated: 0 });
+    registry.create(spec("a")).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_place_taken_while_the_session_ends_does_not_outlive_it() {
     let stage = Stage::new();

@@ -113,9 +113,6 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
         Ending::DiskLimit => {
             fixed("Error: Disk limit\n[the command was ended because it filled its disk budget]")
         }
-        Ending::SandboxKilled => fixed(
-            "Error: Killed by the sandbox\n[the command used a system call that the jail forbids (SIGSYS)]",
-        ),
         Ending::Disconnected => {
             fixed("[ended: its client went away and did not come back in time]")
         }

@@ -106,8 +106,6 @@ pub enum Ending {
     CpuLimit,
     /// It filled its disk budget.
     DiskLimit,
-    /// seccomp killed it.
-    SandboxKilled,
     /// The jail or the program could not be started; nothing of it ran.
     SetupFailed {
         /// Set-up stage, such as `landlock`, `exec`, `cwd`.

@@ -21,6 +21,13 @@ const KILLED: LeaderStatus = LeaderStatus::Signaled {
     core: false,
 };
 
+fn by(signal: i32) -> LeaderStatus {
+    LeaderStatus::Signaled {
+        signal,
+        core: false,
+    }
+}
+
 fn memory(bytes: u64) -> LimitRequest {
     LimitRequest {
         memory_bytes: Some(bytes),
@@ -89,8 +96,15 @@ fn a_kill_that_is_not_the_kernels_is_not_called_a_limit() {
             ("bash -c 'kill -9 $$'; exit 137", LeaderStatus::Exited(137)),
             ("exit 137", LeaderStatus::Exited(137)),
             ("exit 152", LeaderStatus::Exited(152)),
+            ("kill -XCPU $$", by(24)),
+            ("sleep 0.2; kill -XCPU $$", by(24)),
+            ("kill -SYS $$", by(31)),
         ] {
-            let ended = launcher.bash(script, memory(64 * MIB));
+            let limits = LimitRequest {
+                cpu_seconds: Some(20),
+                ..memory(64 * MIB)
+            };
+            let ended = launcher.bash(script, limits);
             assert_eq!(ended.status, status, "{script}");
             assert_eq!(ended.hits, [], "{script}");
         }

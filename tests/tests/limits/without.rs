@@ -123,7 +123,13 @@ fn limits_of_single_processes_hold_everywhere() {
         };
         let ended = launcher.bash("head -c 120M /dev/zero >fill; sleep 60", disk);
         assert_eq!(ended.cause, Cause::Limit(LimitKind::Disk), "{mode:?}");
-        let ended = launcher.bash("rm -f fill; kill -9 $$", NONE);
-        assert_eq!(ended.hits, [], "{mode:?}");
+        let cpu = LimitRequest {
+            cpu_seconds: Some(20),
+            ..NONE
+        };
+        for signal in ["KILL", "XCPU", "SYS"] {
+            let ended = launcher.bash(&format!("rm -f fill; kill -{signal} $$"), cpu);
+            assert_eq!(ended.hits, [], "{mode:?} {signal}");
+        }
     });
 }

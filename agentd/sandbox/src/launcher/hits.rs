@@ -25,7 +25,7 @@ pub(crate) fn name(end: &End, known: Known<'_>) -> Vec<LimitHit> {
         cpu(end, known).or_else(|| cpu_of_another(end, known)),
         memory(known.counters),
         pids(known.counters),
-        file_size(end.status).or_else(|| file_size_of_another(end, known)),
+        file_size(end.status, known.limits).or_else(|| file_size_of_another(end, known)),
         disk(end, known),
     ]
     .into_iter()
@@ -61,6 +61,10 @@ fn signaled_by(status: LeaderStatus, wanted: i32) -> bool {
     }
 }
 
+/// Of the CPU time that the kernel counts by ticks before it sends SIGXCPU, so much shows at least in what
+/// it counts exactly: a command can send itself that signal at any time.
+const SEEN_BY_TICKS: (u64, u64) = (3, 4);
+
 fn cpu(end: &End, known: Known<'_>) -> Option<LimitHit> {
     let seconds = known.limits.cpu_seconds?;
     let budget = seconds.saturating_mul(1_000_000);
@@ -69,16 +73,7 @@ fn cpu(end: &End, known: Known<'_>) -> Option<LimitHit> {
     } = known.counters;
     let evidence = match cpu_us.filter(|used| *used >= budget) {
         Some(used) => format!("{cpu_file}: {used} us of {budget}"),
-        None if signaled_by(end.status, libc::SIGXCPU) => "SIGXCPU".to_owned(),
-        // The kernel's last word to a process that ignores SIGXCPU.
-        None if signaled_by(end.status, libc::SIGKILL) && end.cause == Cause::Leader => {
-            let used = end.usage.user_us.saturating_add(end.usage.system_us);
-            if used < budget {
-                return None;
-            }
-            format!("SIGKILL after {used} us of CPU time of {budget}")
-        }
-        None => return None,
+        None => per_process(end, budget)?,
     };
     hit(LimitKind::Cpu, 1, evidence)
 }
@@ -98,6 +93,20 @@ fn file_size_of_another(end: &End, known: Known<'_>) -> Option<LimitHit> {
     known.limits.file_size_bytes?;
     let evidence = "SIGXFSZ, of a process that was not the leader".to_owned();
     hit(LimitKind::FileSize, u64::from(end.ends.file_size), evidence)
+}
+
+/// The kernel's word to a process at its own limit, and its last to one that ignores it.
+fn per_process(end: &End, budget: u64) -> Option<String> {
+    let (of, all) = SEEN_BY_TICKS;
+    let (signal, least) = if signaled_by(end.status, libc::SIGXCPU) {
+        ("SIGXCPU", budget.saturating_mul(of).checked_div(all)?)
+    } else if signaled_by(end.status, libc::SIGKILL) && end.cause == Cause::Leader {
+        ("SIGKILL", budget)
+    } else {
+        return None;
+    };
+    let used = end.usage.user_us.saturating_add(end.usage.system_us);
+    (used >= least).then(|| format!("{signal} after {used} us of CPU time of {budget}"))
 }
 
 fn memory(counters: &Counters) -> Option<LimitHit> {
@@ -121,9 +130,12 @@ fn pids(counters: &Counters) -> Option<LimitHit> {
     hit(LimitKind::Pids, counters.refused_forks, evidence)
 }
 
-fn file_size(status: LeaderStatus) -> Option<LimitHit> {
+/// The kernel leaves no other trace of it than the signal.
+fn file_size(status: LeaderStatus, limits: &Limits) -> Option<LimitHit> {
+    let bytes = limits.file_size_bytes?;
     let count = u64::from(signaled_by(status, libc::SIGXFSZ));
-    hit(LimitKind::FileSize, count, "SIGXFSZ".to_owned())
+    let evidence = format!("SIGXFSZ, with a limit of {bytes} bytes");
+    hit(LimitKind::FileSize, count, evidence)
 }
 
 fn disk(end: &End, known: Known<'_>) -> Option<LimitHit> {
@@ -191,6 +203,10 @@ mod tests {
             LeaderStatus::Exited(152),
             LeaderStatus::Exited(153),
             LeaderStatus::Unknown,
+            // What anybody can send: nothing was used up, and no file size is limited.
+            signaled(libc::SIGXCPU),
+            signaled(libc::SIGXFSZ),
+            signaled(libc::SIGSYS),
         ] {
             let limits = Limits {
                 cpu_seconds: Some(3),
@@ -224,6 +240,7 @@ mod tests {
         let limits = Limits {
             cpu_seconds: Some(3),
             disk_bytes: Some(100),
+            file_size_bytes: Some(9),
             ..NO_LIMITS
         };
         let hits = named(
@@ -235,7 +252,7 @@ mod tests {
             (LimitKind::Cpu, 1, "cpu.stat: 3000000 us of 3000000"),
             (LimitKind::Memory, 2, "memory.events oom_kill"),
             (LimitKind::Pids, 7, "pids.events max"),
-            (LimitKind::FileSize, 1, "SIGXFSZ"),
+            (LimitKind::FileSize, 1, "SIGXFSZ, with a limit of 9 bytes"),
             (
                 LimitKind::Disk,
                 1,
@@ -287,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_per_process_cpu_limit_is_told_by_its_signals() {
+    fn the_per_process_cpu_limit_is_told_by_its_signals_and_the_time_used() {
         let limits = Limits {
             cpu_seconds: Some(2),
             ..NO_LIMITS
@@ -300,7 +317,11 @@ mod tests {
             ..end(Cause::Leader, status)
         };
         for (status, user_us, is_hit) in [
-            (signaled(libc::SIGXCPU), 0, true),
+            (signaled(libc::SIGXCPU), 1_000, false),
+            (signaled(libc::SIGXCPU), 1_499_999, false),
+            // Ticks and the exact count differ a little.
+            (signaled(libc::SIGXCPU), 1_900_000, true),
+            (signaled(libc::SIGXCPU), 2_000_000, true),
             (signaled(libc::SIGKILL), 4_000_000, true),
             (signaled(libc::SIGKILL), 1_999_999, false),
             (signaled(libc::SIGTERM), 4_000_000, false),

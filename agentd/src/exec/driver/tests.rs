@@ -188,6 +188,45 @@ async fn a_stalled_reader_holds_up_neither_the_command_nor_another_reader() {
     assert_eq!(sum, 20 << 20, "what it lost is counted");
 }
 
+/// One that goes on taking, a little at a time.
+#[tokio::test]
+async fn a_slow_reader_holds_up_the_command_and_a_fast_reader_only_for_a_bounded_time() {
+    const BYTES: u64 = 96 << 20;
+    for with_another in [false, true] {
+        let (executor, spawned, _) = stage(registry(1));
+        let (exec, _) = executor.submit(script_spec("a", "flood")).unwrap();
+        let mut slow = Reader::new(&exec, 0);
+        let another = with_another.then(|| tokio::spawn(read_all(Reader::new(&exec, 0))));
+        let mut command = next(&spawned).await;
+        let mut out = command.file(0);
+        command.fds.clear();
+        let printing = std::thread::spawn(move || {
+            let begun = Instant::now();
+            let block = vec![b'y'; 1 << 20];
+            for _ in 0..BYTES >> 20 {
+                out.write_all(&block).unwrap();
+            }
+            drop(out);
+            command.leader_exits();
+            begun.elapsed()
+        });
+        let trickle = tokio::spawn(async move {
+            while slow.next().await.is_some() {
+                // 1.6 MB a second: a minute for everything.
+                tokio::time::sleep(Duration::from_millis(40)).await;
+            }
+        });
+        exec.ended().await;
+        let took = printing.join().unwrap();
+        assert!(took < Duration::from_secs(20), "{with_another}: {took:?}");
+        if let Some(another) = another {
+            let (bytes, lost) = another.await.unwrap();
+            assert_eq!((bytes.len() as u64, lost), (BYTES, 0));
+        }
+        trickle.abort();
+    }
+}
+
 #[tokio::test]
 async fn a_process_that_holds_the_pipe_is_told_and_not_waited_for() {
     let (executor, spawned, _) = stage(registry(1));

@@ -25,17 +25,17 @@ fn every_cause_and_status_has_its_reason() {
         (
             Cause::Leader,
             signaled(Signal::SIGXCPU),
-            ExitReason::CpuLimit,
+            ExitReason::Signaled,
         ),
         (
             Cause::Leader,
             signaled(Signal::SIGXFSZ),
-            ExitReason::DiskLimit,
+            ExitReason::Signaled,
         ),
         (
             Cause::Leader,
             signaled(Signal::SIGSYS),
-            ExitReason::SandboxKilled,
+            ExitReason::Signaled,
         ),
         (
             Cause::Leader,
@@ -82,12 +82,17 @@ fn watched(limit: monitor::LimitKind) -> monitor::LimitHit {
 }
 
 #[test]
-fn a_kill_is_named_only_by_a_counter_and_only_when_it_hit_the_leader() {
-    use monitor::LimitKind::{Cpu, Memory, Pids};
-    let killed = LeaderStatus::Signaled {
-        signal: Signal::SIGKILL as i32,
+fn a_signal_is_named_only_with_proof_and_only_when_it_hit_the_leader() {
+    use monitor::LimitKind::{Cpu, FileSize, Memory, Pids};
+    let by = |signal: Signal| LeaderStatus::Signaled {
+        signal: signal as i32,
         core: false,
     };
+    let (killed, xcpu, xfsz) = (
+        by(Signal::SIGKILL),
+        by(Signal::SIGXCPU),
+        by(Signal::SIGXFSZ),
+    );
     let cancelled = Cause::Stopped(StopReason::Cancelled);
     for (cause, status, hits, expected) in [
         // Who was killed for want of memory is the launcher's to say; a child was, and the leader later.
@@ -102,6 +107,21 @@ fn a_kill_is_named_only_by_a_counter_and_only_when_it_hit_the_leader() {
         (Cause::Leader, killed, &[Cpu, Memory], ExitReason::CpuLimit),
         (Cause::Leader, killed, &[Pids], ExitReason::Signaled),
         (Cause::Leader, killed, &[], ExitReason::Signaled),
+        (Cause::Leader, xcpu, &[Cpu], ExitReason::CpuLimit),
+        (
+            Cause::Leader,
+            xcpu,
+            &[FileSize, Memory],
+            ExitReason::Signaled,
+        ),
+        (Cause::Leader, xfsz, &[FileSize], ExitReason::DiskLimit),
+        (Cause::Leader, xfsz, &[Cpu], ExitReason::Signaled),
+        (
+            Cause::Leader,
+            by(Signal::SIGSYS),
+            &[Cpu],
+            ExitReason::Signaled,
+        ),
         // A child was killed; what the leader made of it is its own end.
         (
             Cause::Leader,

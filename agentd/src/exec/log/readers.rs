@@ -21,6 +21,28 @@ const PROGRESS: u64 = 64 * 1024;
 /// little.
 const REDEEMED: u64 = 1024 * 1024;
 
+/// Whether readers who deserve it are far behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::exec) enum Lag {
+    /// No.
+    Nobody,
+    /// Somebody is, and nobody has to wait for anything.
+    Somebody,
+    /// Somebody is, and another one has read everything and waits for more.
+    WhileOthersWait,
+}
+
+/// How the readers who deserve to be waited for are doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::exec) struct Look {
+    /// Whether any is far behind.
+    pub(in crate::exec) lag: Lag,
+    /// What the fastest of them has taken since the last look.
+    pub(in crate::exec) taken: u64,
+    /// One that is far behind has taken enough since the last time to be waited for longer.
+    pub(in crate::exec) progressed: bool,
+}
+
 /// Names a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) struct ReaderId(u64);
@@ -31,6 +53,8 @@ struct Place {
     cursor: Cursor,
     /// What it has taken: bytes, and [`EVENT_WORK`] for each event.
     taken: u64,
+    /// What it had taken at the last look.
+    seen: u64,
     /// What it had taken when it last earned patience.
     mark: u64,
     /// It was waited for in vain, and will have been forgiven when it has taken this much.
@@ -41,6 +65,10 @@ impl Place {
     fn is_far(&self, front: Front) -> bool {
         front.bytes.saturating_sub(self.cursor.at.total()) > FAR_BYTES
             || front.seq.saturating_sub(self.cursor.after) > FAR_EVENTS
+    }
+
+    fn has_read_everything(&self, front: Front) -> bool {
+        self.cursor.after >= front.seq
     }
 
     fn has_progressed(&self) -> bool {
@@ -73,6 +101,7 @@ impl Readers {
             id,
             cursor,
             taken: 0,
+            seen: 0,
             mark: 0,
             slow: None,
         });
@@ -93,15 +122,35 @@ impl Readers {
         }
     }
 
-    /// True when somebody who deserves it should be waited for.
-    pub(in crate::exec) fn lag(&self, front: Front) -> bool {
-        self.places
-            .iter()
-            .any(|place| place.slow.is_none() && place.is_far(front))
+    /// How those are doing who deserve to be waited for.
+    pub(in crate::exec) fn look(&mut self, front: Front) -> Look {
+        let mut taken = 0;
+        for place in &mut self.places {
+            if place.slow.is_none() {
+                taken = taken.max(place.taken.saturating_sub(place.seen));
+            }
+            place.seen = place.taken;
+        }
+        Look {
+            lag: self.lag(front),
+            taken,
+            progressed: self.progressed(front),
+        }
     }
 
-    /// True when somebody who is waited for has taken enough since the last time to be waited for longer.
-    pub(in crate::exec) fn progressed(&mut self, front: Front) -> bool {
+    fn lag(&self, front: Front) -> Lag {
+        let mut trusted = self.places.iter().filter(|place| place.slow.is_none());
+        if !trusted.clone().any(|place| place.is_far(front)) {
+            return Lag::Nobody;
+        }
+        if trusted.any(|place| !place.is_far(front) && place.has_read_everything(front)) {
+            Lag::WhileOthersWait
+        } else {
+            Lag::Somebody
+        }
+    }
+
+    fn progressed(&mut self, front: Front) -> bool {
         let mut any = false;
         for place in &mut self.places {
             if place.slow.is_none() && place.is_far(front) && place.has_progressed() {
@@ -168,27 +217,42 @@ mod tests {
     #[test]
     fn a_stalled_reader_is_waited_for_once_and_again_only_after_it_took_much() {
         let mut readers = Readers::default();
-        assert!(!readers.lag(front(1 << 40, 1 << 20)), "nobody is there");
+        assert!(
+            readers.lag(front(1 << 40, 1 << 20)) == Lag::Nobody,
+            "nobody is there"
+        );
         let id = readers.join(cursor(1, 0));
-        assert!(!readers.lag(front(FAR_BYTES, 9)));
-        assert!(readers.lag(front(FAR_BYTES + 1, 9)));
-        assert!(readers.lag(front(10, FAR_EVENTS + 2)), "tiny events count");
+        assert_eq!(readers.lag(front(FAR_BYTES, 9)), Lag::Nobody);
+        assert_eq!(readers.lag(front(FAR_BYTES + 1, 9)), Lag::Somebody);
+        assert_eq!(
+            readers.lag(front(10, FAR_EVENTS + 2)),
+            Lag::Somebody,
+            "tiny events count"
+        );
         let far = front(1 << 40, 9);
         assert!(!readers.progressed(far), "it took nothing");
         readers.give_up(far);
-        assert!(!readers.lag(far));
+        assert_eq!(readers.lag(far), Lag::Nobody);
         readers.moved(
             id,
             cursor(8, 1 << 39),
             &Found::Gap(2, 8, Offsets::default()),
         );
-        assert!(!readers.lag(far), "what it lost is nothing that it took");
+        assert_eq!(
+            readers.lag(far),
+            Lag::Nobody,
+            "what it lost is nothing that it took"
+        );
         readers.moved(id, cursor(9, 1 << 39), &took(REDEEMED / 2));
-        assert!(!readers.lag(far), "not enough yet");
+        assert_eq!(readers.lag(far), Lag::Nobody, "not enough yet");
         readers.moved(id, cursor(9, 1 << 39), &took(REDEEMED / 2));
-        assert!(readers.lag(far), "it is trusted again, however far behind");
+        assert_eq!(
+            readers.lag(far),
+            Lag::Somebody,
+            "it is trusted again, however far behind"
+        );
         readers.leave(id);
-        assert!(!readers.lag(far));
+        assert_eq!(readers.lag(far), Lag::Nobody);
     }
 
     #[test]
@@ -202,13 +266,46 @@ mod tests {
             assert!(!readers.progressed(far), "patience is earned once");
             readers.moved(steady, cursor(1, 0), &took(PROGRESS));
             readers.give_up(far);
-            assert!(readers.lag(far), "it took something just now");
+            assert_eq!(
+                readers.lag(far),
+                Lag::Somebody,
+                "it took something just now"
+            );
         }
         let trickle = readers.join(cursor(1, 0));
         readers.leave(steady);
         readers.moved(trickle, cursor(1, 0), &took(PROGRESS / 2));
         assert!(!readers.progressed(far));
         readers.give_up(far);
-        assert!(!readers.lag(far));
+        assert_eq!(readers.lag(far), Lag::Nobody);
+    }
+
+    #[test]
+    fn it_is_told_whether_waiting_for_one_costs_another() {
+        let mut readers = Readers::default();
+        let far = front(1 << 30, 9);
+        let behind = readers.join(cursor(1, 0));
+        let ahead = readers.join(cursor(5, (1 << 30) - 10));
+        assert_eq!(readers.lag(far), Lag::Somebody, "it has something to read");
+        readers.moved(ahead, cursor(9, 1 << 30), &took(10));
+        assert_eq!(readers.lag(far), Lag::WhileOthersWait);
+        readers.moved(behind, cursor(9, 1 << 30), &took(1 << 10));
+        assert_eq!(readers.lag(far), Lag::Nobody);
+    }
+
+    #[test]
+    fn a_look_tells_what_the_fastest_took_since_the_last() {
+        let mut readers = Readers::default();
+        let far = front(1 << 40, 9);
+        let one = readers.join(cursor(1, 0));
+        let two = readers.join(cursor(1, 0));
+        readers.moved(one, cursor(1, 0), &took(10));
+        readers.moved(two, cursor(1, 0), &took(2000));
+        readers.moved(one, cursor(1, 0), &took(10));
+        assert_eq!(readers.look(far).taken, 2000 + EVENT_WORK);
+        assert_eq!(readers.look(far).taken, 0);
+        readers.give_up(far);
+        readers.moved(two, cursor(1, 0), &took(2000));
+        assert_eq!(readers.look(far).taken, 0, "it is not waited for");
     }
 }

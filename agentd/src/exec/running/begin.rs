@@ -7,6 +7,7 @@ use agentd_sandbox::terminal::Peer;
 use super::{
     super::{
         DEFAULT_OUTPUT_FILE, OutputRoom, Stdin,
+        courtesy::Courtesy,
         driver::{Beginning, Job, millis},
         kept::Keeper,
         lifecycle::{Lifecycle, Settings},
@@ -58,7 +59,7 @@ impl Running {
             keeper: keeper.map(|keeper| keeper.on(job.exec.disk()).within(room(job))),
             events: beginning.events,
             since: now,
-            held: None,
+            courtesy: Courtesy::new(now),
             ended: None,
             notes,
         }

@@ -489,6 +489,60 @@ async fn what_was_given_up_in_the_queue_is_never_an_end_without_a_result() {
     }
 }
 
+/// A launcher that hangs: the answer is that nothing is known yet, never that it is killed, and never none.
+#[tokio::test]
+async fn a_command_that_does_not_end_is_told_to_be_ending() {
+    let tuning = Tuning {
+        end: Duration::from_millis(40),
+        ..Tuning::default()
+    };
+    let hung: Arc<Mutex<Option<(Side, ExecKey)>>> = Arc::default();
+    let asked = Arc::clone(&hung);
+    let link = launcher(move |side, request, fds| match request {
+        Request::Stop { exec, .. } => *asked.lock().unwrap() = Some((side.clone(), exec)),
+        other => play(side, other, fds),
+    });
+    let registry = Registry::new(4, "boot").with_tuning(tuning);
+    let execs = Execs(daemon_of(Executor::new(registry, link), vec![]));
+    let spec = Some(spec("a", "/w/sub"));
+    execs.start(call(pb::StartRequest { spec })).await.unwrap();
+    let terminate = || pb::TerminateRequest {
+        exec_id: "a".to_owned(),
+        grace: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 1_000_000,
+        }),
+    };
+    let delete = pb::DeleteExecRequest {
+        exec_id: "a".to_owned(),
+        force: true,
+    };
+    for status in [
+        execs.terminate(call(terminate())).await.unwrap_err(),
+        execs.delete(call(delete)).await.unwrap_err(),
+        execs.terminate(call(terminate())).await.unwrap_err(),
+    ] {
+        assert_eq!(status.code(), Code::Unavailable);
+        let details = details(&status);
+        assert!(details.contains("EXEC_ENDING") && details.contains("RetryInfo"));
+    }
+    let (side, exec) = hung.lock().unwrap().take().unwrap();
+    let cause = Cause::Stopped(agentd_sandbox::monitor::StopReason::Cancelled);
+    side.send(&ended(exec, cause, LeaderStatus::Unknown));
+    let wait = pb::WaitRequest {
+        exec_id: "a".to_owned(),
+        wait: None,
+    };
+    let exec = execs
+        .wait(call(wait))
+        .await
+        .unwrap()
+        .into_inner()
+        .exec
+        .unwrap();
+    assert_eq!(exec.state(), pb::ExecState::Ended);
+}
+
 /// remote.md G7, H6: four commands print as fast as they can, each with a reader, and health is asked all
 /// the while.
 #[test]

@@ -91,7 +91,6 @@ fn ending(start: Option<&StartReport>, end: &ExitResult) -> Ending {
         ExitReason::CpuLimit => Ending::CpuLimit,
         ExitReason::DiskLimit => Ending::DiskLimit,
         ExitReason::OomKilled => Ending::OomKilled,
-        ExitReason::SandboxKilled => Ending::SandboxKilled,
         ExitReason::SetupFailed => setup(end),
         ExitReason::Disconnected => Ending::Disconnected,
         ExitReason::Drained => Ending::Drained,
