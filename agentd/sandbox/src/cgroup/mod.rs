@@ -9,6 +9,7 @@ mod discover;
 mod entry;
 mod group;
 mod knob;
+mod obstacle;
 mod place;
 mod remove;
 mod unified;
@@ -49,6 +50,8 @@ pub(crate) struct Cgroups {
     /// This launcher's directory in each hierarchy.
     roots: Vec<Dir>,
     supervisor: Option<Supervisor>,
+    /// What was tried in vain, one line each.
+    tried: Vec<String>,
     retired: Vec<Group>,
     retry_ms: u64,
 }
@@ -72,6 +75,7 @@ impl Cgroups {
             placing: Placing::Write,
             roots: Vec::new(),
             supervisor: None,
+            tried: Vec::new(),
             retired: Vec::new(),
             retry_ms: RETRY_MS.0,
         }
@@ -161,7 +165,7 @@ impl Cgroups {
         self.facts = CgroupFacts::none("the launcher is ending");
     }
 
-    /// What is told of them about this host.
+    /// What is told of them about this host: one line, and one more for each attempt that failed.
     pub(crate) fn capability(&self) -> Capability {
         let CgroupFacts {
             kind,
@@ -181,10 +185,12 @@ impl Cgroups {
             "" => String::new(),
             text => format!(" ({text})"),
         };
+        let short = format!("{kind}: {missing}{remedy}");
+        let lines = std::iter::once(&short).chain(&self.tried);
         Capability {
             name: "cgroup",
             available: *memory && *pids,
-            detail: format!("{kind}: {missing}{remedy}"),
+            detail: lines.map(String::as_str).collect::<Vec<_>>().join("\n"),
         }
     }
 
