@@ -5,7 +5,9 @@ use std::time::Duration;
 use agentd_proto::v1;
 use serde::Serialize;
 
-use super::{Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client};
+use super::{
+    Daemon, DaemonError, ExecRequest, Limits, Outcome, command::wire_spec, convert, exec::client,
+};
 
 /// How long a question may take while the connection is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -127,7 +129,7 @@ impl Daemon {
     ///
     /// # Errors
     /// The daemon does not know it, or the connection broke.
-    pub async fn wait_for(&self, exec_id: &str) -> Result<Outcome, DaemonError> {
+    pub async fn wait_for(&self, exec_id: &str) -> Result<(Outcome, Option<Limits>), DaemonError> {
         loop {
             let request = v1::WaitRequest {
                 exec_id: exec_id.to_owned(),
@@ -137,9 +139,10 @@ impl Daemon {
                 let request = request.clone();
                 async move { client(channel).wait(request).await }
             });
-            let job = job(answer.await?.into_inner().exec)?;
-            if let Some(outcome) = job.outcome {
-                return Ok(outcome);
+            let exec = answer.await?.into_inner().exec;
+            let limits = exec.as_ref().and_then(|exec| exec.limits);
+            if let Some(outcome) = job(exec)?.outcome {
+                return Ok((outcome, limits.map(convert::limits)));
             }
         }
     }

@@ -223,7 +223,9 @@ fn report(names: &Names, followed: &Followed, sink: &Sink) -> Result<(), ExecErr
             for note in started.flat_map(|started| &started.notes) {
                 complaint::line(note);
             }
-            for note in notes(&names.program, &followed.outcome, followed.lost) {
+            let limits = followed.started.as_ref().map(|started| &started.limits);
+            let known = (followed.lost, limits);
+            for note in notes(&names.program, &followed.outcome, known) {
                 complaint::line(&note);
             }
             if names.session_id.is_some()

@@ -110,9 +110,14 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
         Ending::CpuLimit => {
             fixed("Error: CPU time limit\n[the command was killed because its CPU time ran out]")
         }
-        Ending::DiskLimit => {
-            fixed("Error: Disk limit\n[the command was ended because it filled its disk budget]")
-        }
+        Ending::DiskLimit(limit) => fixed(&format!(
+            "Error: Disk limit\n[the command was ended because the disks grew by more than its limit{}; write less, or remove what is not needed]",
+            of_bytes(*limit)
+        )),
+        Ending::FileSizeLimit(limit) => fixed(&format!(
+            "Error: File size limit\n[the command was killed because a file grew past the limit{} for one file; write less into it]",
+            of_bytes(*limit)
+        )),
         Ending::SandboxKilled => fixed(
             "Error: Killed by the sandbox\n[the command used a system call that the jail forbids (SIGSYS)]",
         ),
@@ -122,6 +127,10 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
         Ending::Drained => fixed("[ended: the daemon is shutting down]"),
         Ending::Lost => lost(tree),
     }
+}
+
+fn of_bytes(limit: Option<u64>) -> String {
+    limit.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"))
 }
 
 fn timeout(limit: Duration, tree: Tree) -> Vec<String> {

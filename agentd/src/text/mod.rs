@@ -101,8 +101,10 @@ pub enum Ending {
     OutputLimit,
     /// Its CPU time ran out.
     CpuLimit,
-    /// It filled its disk budget.
-    DiskLimit,
+    /// The disks grew by more than this many bytes.
+    DiskLimit(Option<u64>),
+    /// A file was to grow past this many bytes.
+    FileSizeLimit(Option<u64>),
     /// seccomp killed it.
     SandboxKilled,
     /// The jail or the program could not be started; nothing of it ran.

@@ -25,7 +25,7 @@ pub(crate) fn name(end: &End, known: Known<'_>) -> Vec<LimitHit> {
         cpu(end, known),
         memory(known.counters),
         pids(known.counters),
-        file_size(end.status),
+        file_size(end.status, known.limits),
         disk(end, known),
     ]
     .into_iter()
@@ -102,9 +102,14 @@ fn pids(counters: &Counters) -> Option<LimitHit> {
     )
 }
 
-fn file_size(status: LeaderStatus) -> Option<LimitHit> {
+fn file_size(status: LeaderStatus, limits: &Limits) -> Option<LimitHit> {
     let count = u64::from(signaled_by(status, libc::SIGXFSZ));
-    hit(LimitKind::FileSize, count, "SIGXFSZ".to_owned())
+    let evidence = match limits.file_size_bytes {
+        Some(bytes) => format!("SIGXFSZ: a file was to grow past {bytes} bytes"),
+        // A limit that was there before ours.
+        None => "SIGXFSZ".to_owned(),
+    };
+    hit(LimitKind::FileSize, count, evidence)
 }
 
 fn disk(end: &End, known: Known<'_>) -> Option<LimitHit> {
@@ -201,6 +206,7 @@ mod tests {
         };
         let limits = Limits {
             cpu_seconds: Some(3),
+            file_size_bytes: Some(4096),
             disk_bytes: Some(100),
             ..NO_LIMITS
         };
@@ -213,7 +219,11 @@ mod tests {
             (LimitKind::Cpu, 1, "cpu.stat: 3000000 us of 3000000"),
             (LimitKind::Memory, 2, "memory.events oom_kill"),
             (LimitKind::Pids, 7, "pids.events max"),
-            (LimitKind::FileSize, 1, "SIGXFSZ"),
+            (
+                LimitKind::FileSize,
+                1,
+                "SIGXFSZ: a file was to grow past 4096 bytes",
+            ),
             (
                 LimitKind::Disk,
                 1,

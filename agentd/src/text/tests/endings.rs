@@ -141,7 +141,8 @@ fn every_other_end_has_a_line_of_its_own() {
         Ending::OomKilled,
         Ending::OutputLimit,
         Ending::CpuLimit,
-        Ending::DiskLimit,
+        Ending::DiskLimit(Some(1)),
+        Ending::FileSizeLimit(Some(1)),
         Ending::SandboxKilled,
         Ending::Disconnected,
         Ending::Drained,
@@ -170,7 +171,7 @@ fn every_other_end_has_a_line_of_its_own() {
         .collect();
     texts.sort();
     texts.dedup();
-    assert_eq!(texts.len(), 9);
+    assert_eq!(texts.len(), 10);
 }
 
 #[test]
