@@ -9,7 +9,12 @@ mod report;
 mod request;
 mod sink;
 
-use std::{io, time::Duration};
+use std::{
+    convert::Infallible,
+    future,
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use thiserror::Error;
 
@@ -143,12 +148,26 @@ async fn perform(
     let names = Names::of(&request);
     // Given back before anything is said about the command.
     let raw = match request.input {
-        ExecInput::Terminal(_) => RawTerminal::enter().map_err(ExecError::Terminal)?,
-        ExecInput::Nothing | ExecInput::Pipe => None,
+        ExecInput::Terminal(_) if io::stdin().is_terminal() => {
+            // ORDER: before the terminal is changed, so that no signal leaves it so.
+            signals.install_for_terminal().map_err(ExecError::Signals)?;
+            RawTerminal::enter().map_err(ExecError::Terminal)?
+        }
+        ExecInput::Terminal(_) | ExecInput::Nothing | ExecInput::Pipe => None,
     };
-    let followed = follow(daemon, request, sink, signals).await;
+    let followed = tokio::select! {
+        followed = follow(daemon, request, sink, signals) => followed,
+        never = attend(raw.as_ref()) => match never {},
+    };
     drop(raw);
     Ok(Done::Followed(names, Box::new(followed)))
+}
+
+async fn attend(raw: Option<&RawTerminal>) -> Infallible {
+    match raw {
+        Some(raw) => raw.attend().await,
+        None => future::pending().await,
+    }
 }
 
 /// What the command is called.
