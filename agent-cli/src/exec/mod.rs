@@ -52,6 +52,11 @@ pub enum ExecError {
         "a private agentd ends with this command, and so would one in the background; start `agentd serve`, or name a daemon with --connect"
     )]
     PrivateBackground,
+    /// Output that is kept needs a daemon that stays.
+    #[error(
+        "a private agentd ends with this command, and the kept output with it; start `agentd serve`, or name a daemon with --connect"
+    )]
+    PrivateKept,
     /// The terminal cannot be used.
     #[error("the terminal cannot be put into raw mode; leave out --pty")]
     Terminal(#[source] io::Error),
@@ -78,6 +83,7 @@ impl ExecError {
             | Self::Daemon(_)
             | Self::Signals(_)
             | Self::PrivateBackground
+            | Self::PrivateKept
             | Self::Terminal(_)
             | Self::StillRunning(_) => FAILURE,
         }
@@ -132,6 +138,9 @@ async fn perform(
     if background && daemon.is_private() {
         return Err(ExecError::PrivateBackground);
     }
+    if request.output_file_bytes > 0 && daemon.is_private() {
+        return Err(ExecError::PrivateKept);
+    }
     if let Some(session) = &session {
         let workspace = session.workspace.as_deref();
         daemon.use_session(&session.scope, workspace).await?;
@@ -177,6 +186,8 @@ struct Names {
     session_id: Option<String>,
     /// The program that was to be started.
     program: String,
+    /// Its output was to be kept.
+    is_kept: bool,
 }
 
 impl Names {
@@ -188,6 +199,7 @@ impl Names {
                 ExecPlace::Sandbox(_) => None,
             },
             program: program(&request.command),
+            is_kept: request.output_file_bytes > 0,
         }
     }
 }
@@ -251,6 +263,9 @@ fn report(names: &Names, followed: &Followed, sink: &Sink) -> Result<(), ExecErr
                 && let Some(note) = notes::moved(followed)
             {
                 complaint::line(&note);
+            }
+            if names.is_kept && followed.started.is_some() {
+                complaint::line(&notes::kept(&names.exec_id, &followed.outcome));
             }
             Ok(())
         }

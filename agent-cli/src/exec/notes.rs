@@ -45,6 +45,19 @@ pub(super) fn moved(followed: &Followed) -> Option<String> {
         .then(|| format!("the session is in {cwd} now"))
 }
 
+/// How the output of this command can be read again.
+pub(super) fn kept(exec_id: &str, outcome: &Outcome) -> String {
+    let bytes = outcome.stdout_bytes.saturating_add(outcome.stderr_bytes);
+    let missing = outcome
+        .output_file
+        .as_ref()
+        .map_or(0, |file| file.missing_bytes);
+    format!(
+        "`agent-cli logs {exec_id} --from 0` prints the output again, from any of its {} bytes on",
+        bytes.saturating_sub(missing)
+    )
+}
+
 /// `None` where [`ending`] says it: these limits always end a command, and nothing else is known of them.
 fn limit(hit: &LimitHit) -> Option<String> {
     let LimitHit {

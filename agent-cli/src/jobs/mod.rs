@@ -135,7 +135,7 @@ pub async fn logs(
 
 async fn print(daemon: &Daemon, args: &LogsArgs) -> Result<(), JobsError> {
     let wait = if args.follow { FOLLOW } else { Duration::ZERO };
-    let mut offset: u64 = 0;
+    let mut offset = args.from;
     loop {
         let piece = daemon.printed(&args.exec_id.0, offset, wait).await?;
         let missing = piece.offset.saturating_sub(offset);
