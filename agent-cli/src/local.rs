@@ -1,5 +1,8 @@
 //! Our own terminal, as a command on a terminal of its own needs it: raw mode, size, and changes of that.
 
+#[cfg(unix)]
+mod raw;
+
 use crate::daemon::TerminalSize;
 
 /// The size when there is no terminal to ask.
@@ -23,44 +26,13 @@ fn sane(columns: u16, rows: u16) -> TerminalSize {
 
 #[cfg(unix)]
 mod system {
-    use std::io::{self, IsTerminal};
+    use std::io;
 
-    use rustix::termios::{self, OptionalActions, Termios};
+    use rustix::termios;
     use tokio::signal::unix::{self, SignalKind};
 
+    pub use super::raw::RawTerminal;
     use super::{TerminalSize, USUAL, sane};
-
-    /// Raw mode, for as long as this exists: given back on every way out, a panic included.
-    #[derive(Debug)]
-    pub struct RawTerminal {
-        before: Termios,
-    }
-
-    impl RawTerminal {
-        /// Puts the terminal on standard input into raw mode; `None` when there is none.
-        ///
-        /// # Errors
-        /// The terminal refuses.
-        pub fn enter() -> io::Result<Option<Self>> {
-            let stdin = io::stdin();
-            if !stdin.is_terminal() {
-                return Ok(None);
-            }
-            let before = termios::tcgetattr(&stdin)?;
-            let mut raw = before.clone();
-            raw.make_raw();
-            termios::tcsetattr(&stdin, OptionalActions::Drain, &raw)?;
-            Ok(Some(Self { before }))
-        }
-    }
-
-    impl Drop for RawTerminal {
-        fn drop(&mut self) {
-            let given_back = termios::tcsetattr(io::stdin(), OptionalActions::Drain, &self.before);
-            // Nobody is left to be told that the terminal is gone.
-            given_back.unwrap_or_default();
-        }
-    }
 
     /// The size of our terminal, on whichever stream it is.
     #[must_use]
@@ -95,7 +67,7 @@ mod system {
 
 #[cfg(not(unix))]
 mod system {
-    use std::{future, io};
+    use std::{convert::Infallible, future, io};
 
     use super::{TerminalSize, USUAL};
 
@@ -110,6 +82,11 @@ mod system {
         /// Never.
         pub fn enter() -> io::Result<Option<Self>> {
             Ok(None)
+        }
+
+        /// Never returns.
+        pub async fn attend(&self) -> Infallible {
+            future::pending().await
         }
     }
 

@@ -28,6 +28,8 @@ impl Signal {
 pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// Hangup and quit.
+    of_terminal: Option<(tokio::signal::unix::Signal, tokio::signal::unix::Signal)>,
 }
 
 #[cfg(unix)]
@@ -41,7 +43,19 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            of_terminal: None,
         })
+    }
+
+    /// Takes over the other signals that would end the process at once, too: whoever has changed the terminal
+    /// must be able to give it back. They count as [`Signal::Terminate`].
+    ///
+    /// # Errors
+    /// As for [`Self::install`].
+    pub fn install_for_terminal(&mut self) -> io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        self.of_terminal = Some((signal(SignalKind::hangup())?, signal(SignalKind::quit())?));
+        Ok(())
     }
 
     /// The next one.
@@ -49,7 +63,19 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Interrupt,
             _ = self.terminate.recv() => Signal::Terminate,
+            () = either(&mut self.of_terminal) => Signal::Terminate,
         }
+    }
+}
+
+#[cfg(unix)]
+async fn either(signals: &mut Option<(tokio::signal::unix::Signal, tokio::signal::unix::Signal)>) {
+    match signals {
+        Some((hangup, quit)) => tokio::select! {
+            _ = hangup.recv() => {}
+            _ = quit.recv() => {}
+        },
+        None => std::future::pending().await,
     }
 }
 
@@ -66,6 +92,14 @@ impl Signals {
     /// Never.
     pub fn install() -> io::Result<Self> {
         Ok(Self {})
+    }
+
+    /// Nothing more to take over.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn install_for_terminal(&mut self) -> io::Result<()> {
+        Ok(())
     }
 
     /// The next one.

@@ -95,6 +95,8 @@ impl Status {
         for capability in &info.capabilities {
             let mark = if capability.available { '+' } else { '-' };
             let Capability { name, detail, .. } = capability;
+            // What follows the first line is for `agentd doctor` and for programs.
+            let detail = detail.lines().next().unwrap_or_default();
             lines.push(format!("{mark} {name:<24} {detail}"));
         }
         neutral(&(lines.join("\n") + "\n"))
@@ -153,7 +155,7 @@ mod tests {
                 capabilities: vec![Capability {
                     name: "user-namespaces".into(),
                     available: false,
-                    detail: "max_user_namespaces is 0".into(),
+                    detail: "max_user_namespaces is 0\ntried: this\ntried: that".into(),
                 }],
             },
             profiles: vec![profile("workspace", true), profile("strict", false)],

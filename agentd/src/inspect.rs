@@ -159,10 +159,18 @@ fn doctor_text(host: &Seen) -> String {
     for (name, works, detail) in &host.capabilities {
         let works = if *works { "yes" } else { "no " };
         let width = width.unwrap_or_default();
-        line(
-            &mut text,
-            format_args!("  {name:width$}  {works}  {detail}"),
-        );
+        // Details follow the first line, under it.
+        for (number, part) in detail.split('\n').enumerate() {
+            let (name, works) = if number == 0 {
+                (name.as_str(), works)
+            } else {
+                ("", "")
+            };
+            line(
+                &mut text,
+                format_args!("  {name:width$}  {works:3}  {part}"),
+            );
+        }
     }
     text.push_str("\nprofiles\n");
     let width = profiles
@@ -242,6 +250,11 @@ mod tests {
             capabilities: vec![
                 ("landlock".to_owned(), true, "ABI 5".to_owned()),
                 ("user-namespaces".to_owned(), false, "EPERM".to_owned()),
+                (
+                    "cgroup".to_owned(),
+                    false,
+                    "none\n/a: no\n/b: no".to_owned(),
+                ),
             ],
         }
     }
@@ -256,6 +269,7 @@ mod tests {
             "T1 (nested)",
             "set the sysctl",
             "user-namespaces  no   EPERM",
+            "  cgroup           no   none\n                        /a: no\n                        /b: no\n",
             "NOT enforceable: needs T2",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");

@@ -30,6 +30,7 @@ Examples:
   sort-me | agent-cli exec --stdin -- sort -u       standard input for the command
   agent-cli exec --pty -- python3                   on a terminal
   agent-cli exec --session s1 -- 'cd src; export A=1'   directory and exports stay for the next one
+  agent-cli exec --session s1 --keep-output -- 'make -j8'   names how to read all of it again
   agent-cli exec --session s1 --background -- 'make serve'
 
 A session needs an agentd that stays (agentd serve): a private one ends with the command.";
@@ -44,7 +45,8 @@ Both streams go to standard output, in the order in which they arrived.
 
 Examples:
   agent-cli logs exec-0123456789abcdef
-  agent-cli logs -f exec-0123456789abcdef";
+  agent-cli logs -f exec-0123456789abcdef
+  agent-cli logs --from 5000000 exec-0123456789abcdef | head -50";
 
 pub(super) const KILL_EXAMPLES: &str = "\
 Without --signal: TERM, the command's grace, KILL, to everything that it started; returns when it has ended.

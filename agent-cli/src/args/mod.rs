@@ -174,6 +174,9 @@ pub struct ExecArgs {
     /// Let it run on, as long as its session lives; print its id
     #[arg(long, requires = "session", conflicts_with_all = ["pty", "forward_stdin"])]
     pub background: bool,
+    /// Keep the whole output, up to 256 MiB, for the session's commands and `logs`
+    #[arg(long, requires = "session")]
+    pub keep_output: bool,
     /// Run it on a terminal, of the size of this one
     #[arg(long, conflicts_with = "json")]
     pub pty: bool,
@@ -212,6 +215,9 @@ pub struct LogsArgs {
     /// Go on until the command ends
     #[arg(short, long)]
     pub follow: bool,
+    /// Begin with this byte, counted over both streams
+    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    pub from: u64,
     /// Id, as printed by exec --background or ps
     #[arg(value_name = "EXEC_ID")]
     pub exec_id: Id,

@@ -28,6 +28,8 @@ pub struct ExecRequest {
     pub queue: Option<Duration>,
     /// Its standard input.
     pub input: ExecInput,
+    /// Most bytes of its output to keep in a file of its session; 0 for no file.
+    pub output_file_bytes: u64,
 }
 
 /// Where a command runs.
@@ -109,7 +111,10 @@ pub(super) fn wire_spec(request: ExecRequest, policy: Policy) -> Result<v1::Exec
             ..v1::LimitRequest::default()
         }),
         sandbox,
-        io: wire_input(request.input),
+        io: Some(v1::IoSpec {
+            output_file_bytes: request.output_file_bytes,
+            ..wire_input(request.input)
+        }),
         on_disconnect: Some(v1::DisconnectPolicy {
             policy: Some(policy),
         }),
@@ -118,17 +123,15 @@ pub(super) fn wire_spec(request: ExecRequest, policy: Policy) -> Result<v1::Exec
     })
 }
 
-fn wire_input(input: ExecInput) -> Option<v1::IoSpec> {
+fn wire_input(input: ExecInput) -> v1::IoSpec {
+    let io = v1::IoSpec::default();
     match input {
-        ExecInput::Nothing => None,
-        ExecInput::Pipe => Some(v1::IoSpec {
-            stdin: true,
-            ..v1::IoSpec::default()
-        }),
-        ExecInput::Terminal(size) => Some(v1::IoSpec {
+        ExecInput::Nothing => io,
+        ExecInput::Pipe => v1::IoSpec { stdin: true, ..io },
+        ExecInput::Terminal(size) => v1::IoSpec {
             pty: Some(wire_size(size)),
-            ..v1::IoSpec::default()
-        }),
+            ..io
+        },
     }
 }
 

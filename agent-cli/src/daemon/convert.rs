@@ -51,7 +51,7 @@ fn tier(tier: v1::Tier) -> &'static str {
     }
 }
 
-fn limits(message: v1::EffectiveLimits) -> Limits {
+pub(super) fn limits(message: v1::EffectiveLimits) -> Limits {
     Limits {
         timeout_ms: message.timeout.map(millis),
         idle_timeout_ms: message.idle_timeout.map(millis),

@@ -6,7 +6,7 @@ use agentd_proto::v1;
 use serde::Serialize;
 
 use super::{
-    Daemon, DaemonError, ExecRequest, Outcome, command::wire_spec, convert, exec::client,
+    Daemon, DaemonError, ExecRequest, Limits, Outcome, command::wire_spec, convert, exec::client,
     link::Link,
 };
 
@@ -125,7 +125,7 @@ impl Daemon {
     ///
     /// # Errors
     /// The daemon does not know it, or the connection broke.
-    pub async fn wait_for(&self, exec_id: &str) -> Result<Outcome, DaemonError> {
+    pub async fn wait_for(&self, exec_id: &str) -> Result<(Outcome, Option<Limits>), DaemonError> {
         wait_for(self.link(), exec_id).await
     }
 
@@ -212,7 +212,10 @@ async fn start_background(link: &Link, request: ExecRequest) -> Result<Job, Daem
     job(answer.await?.into_inner().exec)
 }
 
-async fn wait_for(link: &Link, exec_id: &str) -> Result<Outcome, DaemonError> {
+async fn wait_for(
+    link: &Link,
+    exec_id: &str,
+) -> Result<(Outcome, Option<Limits>), DaemonError> {
     loop {
         let request = v1::WaitRequest {
             exec_id: exec_id.to_owned(),
@@ -222,9 +225,11 @@ async fn wait_for(link: &Link, exec_id: &str) -> Result<Outcome, DaemonError> {
             let request = request.clone();
             async move { client(channel).wait(request).await }
         });
-        let job = job(answer.await?.into_inner().exec)?;
+        let exec = answer.await?.into_inner().exec;
+        let limits = exec.as_ref().and_then(|exec| exec.limits);
+        let job = job(exec)?;
         match (job.outcome, job.state) {
-            (Some(outcome), _) => return Ok(outcome),
+            (Some(outcome), _) => return Ok((outcome, limits.map(convert::limits))),
             // Only what is not over yet may be asked for again.
             (None, QUEUED | RUNNING) => {}
             (None, _) => return Err(DaemonError::Malformed("the result of a command that ended")),

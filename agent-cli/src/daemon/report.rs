@@ -22,7 +22,7 @@ pub enum ExitReason {
     OutputLimit,
     /// Out of CPU time.
     CpuLimit,
-    /// Out of disk budget.
+    /// A file was to grow past its limit, or the disks grew past theirs; the limits that were hit tell which.
     DiskLimit,
     /// The system call filter killed it.
     SandboxKilled,

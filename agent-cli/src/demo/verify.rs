@@ -86,6 +86,7 @@ fn request(place: &Place, script: String) -> ExecRequest {
         timeout: None,
         queue: None,
         input: ExecInput::Nothing,
+        output_file_bytes: 0,
     }
 }
 

@@ -9,7 +9,12 @@ mod report;
 mod request;
 mod sink;
 
-use std::{io, time::Duration};
+use std::{
+    convert::Infallible,
+    future,
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use thiserror::Error;
 
@@ -47,6 +52,11 @@ pub enum ExecError {
         "a private agentd ends with this command, and so would one in the background; start `agentd serve`, or name a daemon with --connect"
     )]
     PrivateBackground,
+    /// Output that is kept needs a daemon that stays.
+    #[error(
+        "a private agentd ends with this command, and the kept output with it; start `agentd serve`, or name a daemon with --connect"
+    )]
+    PrivateKept,
     /// The terminal cannot be used.
     #[error("the terminal cannot be put into raw mode; leave out --pty")]
     Terminal(#[source] io::Error),
@@ -73,6 +83,7 @@ impl ExecError {
             | Self::Daemon(_)
             | Self::Signals(_)
             | Self::PrivateBackground
+            | Self::PrivateKept
             | Self::Terminal(_)
             | Self::StillRunning(_) => FAILURE,
         }
@@ -127,6 +138,9 @@ async fn perform(
     if background && daemon.is_private() {
         return Err(ExecError::PrivateBackground);
     }
+    if request.output_file_bytes > 0 && daemon.is_private() {
+        return Err(ExecError::PrivateKept);
+    }
     if let Some(session) = &session {
         let workspace = session.workspace.as_deref();
         daemon.use_session(&session.scope, workspace).await?;
@@ -143,12 +157,26 @@ async fn perform(
     let names = Names::of(&request);
     // Given back before anything is said about the command.
     let raw = match request.input {
-        ExecInput::Terminal(_) => RawTerminal::enter().map_err(ExecError::Terminal)?,
-        ExecInput::Nothing | ExecInput::Pipe => None,
+        ExecInput::Terminal(_) if io::stdin().is_terminal() => {
+            // ORDER: before the terminal is changed, so that no signal leaves it so.
+            signals.install_for_terminal().map_err(ExecError::Signals)?;
+            RawTerminal::enter().map_err(ExecError::Terminal)?
+        }
+        ExecInput::Terminal(_) | ExecInput::Nothing | ExecInput::Pipe => None,
     };
-    let followed = follow(daemon, request, sink, signals).await;
+    let followed = tokio::select! {
+        followed = follow(daemon, request, sink, signals) => followed,
+        never = attend(raw.as_ref()) => match never {},
+    };
     drop(raw);
     Ok(Done::Followed(names, Box::new(followed)))
+}
+
+async fn attend(raw: Option<&RawTerminal>) -> Infallible {
+    match raw {
+        Some(raw) => raw.attend().await,
+        None => future::pending().await,
+    }
 }
 
 /// What the command is called.
@@ -158,6 +186,8 @@ struct Names {
     session_id: Option<String>,
     /// The program that was to be started.
     program: String,
+    /// Its output was to be kept.
+    is_kept: bool,
 }
 
 impl Names {
@@ -169,6 +199,7 @@ impl Names {
                 ExecPlace::Sandbox(_) => None,
             },
             program: program(&request.command),
+            is_kept: request.output_file_bytes > 0,
         }
     }
 }
@@ -223,13 +254,18 @@ fn report(names: &Names, followed: &Followed, sink: &Sink) -> Result<(), ExecErr
             for note in started.flat_map(|started| &started.notes) {
                 complaint::line(note);
             }
-            for note in notes(&names.program, &followed.outcome, followed.lost) {
+            let limits = followed.started.as_ref().map(|started| &started.limits);
+            let known = (followed.lost, limits);
+            for note in notes(&names.program, &followed.outcome, known) {
                 complaint::line(&note);
             }
             if names.session_id.is_some()
                 && let Some(note) = notes::moved(followed)
             {
                 complaint::line(&note);
+            }
+            if names.is_kept && followed.started.is_some() {
+                complaint::line(&notes::kept(&names.exec_id, &followed.outcome));
             }
             Ok(())
         }

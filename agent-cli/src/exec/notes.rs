@@ -1,11 +1,18 @@
 //! Short notes for a person after a command: what the jail refused, what ended it, what was left. Pure.
 
 use super::follow::{Followed, LostBytes};
-use crate::daemon::{Blocked, Denial, ExitReason, LimitHit, Outcome, OutputFile, SetupFailure};
+use crate::daemon::{
+    Blocked, Denial, ExitReason, LimitHit, Limits, Outcome, OutputFile, SetupFailure,
+};
 
-/// The notes on a command that was to start `program`, one line each; none when it simply ran.
+/// The notes on a command that was to start `program`, one line each; none when it simply ran. `limits` are
+/// those in force, if they are known.
 #[must_use]
-pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
+pub fn notes(
+    program: &str,
+    outcome: &Outcome,
+    (lost, limits): (LostBytes, Option<&Limits>),
+) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(outcome.blocked.as_ref().map(blocked));
     lines.extend(
@@ -14,7 +21,7 @@ pub fn notes(program: &str, outcome: &Outcome, lost: LostBytes) -> Vec<String> {
             .as_ref()
             .map(|failure| setup_failure(program, failure)),
     );
-    lines.extend(ending(outcome));
+    lines.extend(ending(outcome, limits));
     lines.extend(outcome.limits_hit.iter().filter_map(limit));
     lines.extend(outcome.denials.iter().map(denial));
     lines.extend(leftovers(outcome));
@@ -38,6 +45,19 @@ pub(super) fn moved(followed: &Followed) -> Option<String> {
         .then(|| format!("the session is in {cwd} now"))
 }
 
+/// How the output of this command can be read again.
+pub(super) fn kept(exec_id: &str, outcome: &Outcome) -> String {
+    let bytes = outcome.stdout_bytes.saturating_add(outcome.stderr_bytes);
+    let missing = outcome
+        .output_file
+        .as_ref()
+        .map_or(0, |file| file.missing_bytes);
+    format!(
+        "`agent-cli logs {exec_id} --from 0` prints the output again, from any of its {} bytes on",
+        bytes.saturating_sub(missing)
+    )
+}
+
 /// `None` where [`ending`] says it: these limits always end a command, and nothing else is known of them.
 fn limit(hit: &LimitHit) -> Option<String> {
     let LimitHit {
@@ -45,15 +65,18 @@ fn limit(hit: &LimitHit) -> Option<String> {
         count,
         evidence,
     } = hit;
-    if matches!(*limit, "wall" | "idle" | "output") {
-        return None;
-    }
+    let name = match *limit {
+        "wall" | "idle" | "output" => return None,
+        "cpu" => "CPU time",
+        "pids" => "process",
+        other => other,
+    };
     let how_often = match count {
         0 | 1 => String::new(),
         count => format!(" {count} times"),
     };
     Some(format!(
-        "it ran into its {limit} limit{how_often} [{evidence}]"
+        "it ran into its {name} limit{how_often} [{evidence}]"
     ))
 }
 
@@ -102,7 +125,7 @@ fn leftovers(outcome: &Outcome) -> Option<String> {
     }
 }
 
-fn ending(outcome: &Outcome) -> Option<String> {
+fn ending(outcome: &Outcome, limits: Option<&Limits>) -> Option<String> {
     let after = format!("after {} ms", outcome.duration_ms);
     let text = match outcome.reason {
         ExitReason::Exited | ExitReason::SetupFailed | ExitReason::Blocked => return None,
@@ -115,7 +138,7 @@ fn ending(outcome: &Outcome) -> Option<String> {
         ExitReason::OomKilled => format!("out of memory: ended {after}; raise the profile's limit"),
         ExitReason::OutputLimit => format!("too much output: ended {after}"),
         ExitReason::CpuLimit => format!("out of CPU time: ended {after}"),
-        ExitReason::DiskLimit => format!("out of disk budget: ended {after}"),
+        ExitReason::DiskLimit => format!("{}: ended {after}", disk_limit(outcome, limits)),
         ExitReason::SandboxKilled => format!("killed by the system call filter {after}"),
         ExitReason::Disconnected => format!("ended {after}, because its client was gone"),
         ExitReason::Drained => format!("ended {after}, because agentd was shut down"),
@@ -125,6 +148,23 @@ fn ending(outcome: &Outcome) -> Option<String> {
         }
     };
     Some(text)
+}
+
+/// Which of the two it was, and its value.
+fn disk_limit(outcome: &Outcome, limits: Option<&Limits>) -> String {
+    let value =
+        |limit: Option<u64>| limit.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"));
+    let of_files = outcome
+        .limits_hit
+        .iter()
+        .any(|hit| hit.limit == "file-size");
+    if of_files {
+        let limit = limits.and_then(|limits| limits.file_size_bytes);
+        format!("a file grew past the file-size limit{}", value(limit))
+    } else {
+        let limit = limits.and_then(|limits| limits.disk_bytes);
+        format!("the disks grew by more than the disk limit{}", value(limit))
+    }
 }
 
 fn signal(outcome: &Outcome) -> String {

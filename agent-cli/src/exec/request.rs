@@ -14,6 +14,9 @@ use crate::{
 /// Longest script the daemon takes, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
+/// As much of the output as the daemon keeps of any command, in bytes.
+const MAX_KEPT_BYTES: u64 = 256 << 20;
+
 /// Why there is nothing to run.
 #[derive(Debug, Error)]
 pub enum RequestError {
@@ -114,6 +117,7 @@ pub fn prepare(
             .collect(),
         timeout: args.timeout.map(|timeout| timeout.0),
         queue: args.queue_timeout.map(|timeout| timeout.0),
+        output_file_bytes: if args.keep_output { MAX_KEPT_BYTES } else { 0 },
     };
     Ok(Prepared {
         request,

@@ -135,7 +135,7 @@ pub async fn logs(
 
 async fn print(daemon: &Daemon, args: &LogsArgs) -> Result<(), JobsError> {
     let wait = if args.follow { FOLLOW } else { Duration::ZERO };
-    let mut offset: u64 = 0;
+    let mut offset = args.from;
     loop {
         let piece = daemon.printed(&args.exec_id.0, offset, wait).await?;
         let missing = piece.offset.saturating_sub(offset);
@@ -196,9 +196,9 @@ pub async fn wait(
     let daemon = Daemon::connect(global.connect.as_deref(), environment).await?;
     let outcome = daemon.wait_for(&args.exec_id.0).await;
     daemon.close().await;
-    let outcome = outcome?;
+    let (outcome, limits) = outcome?;
     let lost = exec::LostBytes::default();
-    for note in exec::notes(&args.exec_id.0, &outcome, lost) {
+    for note in exec::notes(&args.exec_id.0, &outcome, (lost, limits.as_ref())) {
         complaint::line(&note);
     }
     Ok(exec::exit_code(&outcome))

@@ -29,7 +29,7 @@ pub enum ExitReason {
     OutputLimit,
     /// Its CPU time ran out.
     CpuLimit,
-    /// A file reached its size limit.
+    /// A file was to grow past its size limit, or the disks grew past theirs; the hits tell which.
     DiskLimit,
     /// The jail or the program could not be started.
     SetupFailed,

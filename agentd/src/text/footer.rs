@@ -110,15 +110,24 @@ fn ending(ending: &Ending, tree: Tree) -> Vec<String> {
         Ending::CpuLimit => {
             fixed("Error: CPU time limit\n[the command was killed because its CPU time ran out]")
         }
-        Ending::DiskLimit => {
-            fixed("Error: Disk limit\n[the command was ended because it filled its disk budget]")
-        }
+        Ending::DiskLimit(limit) => fixed(&format!(
+            "Error: Disk limit\n[the command was ended because the disks grew by more than its limit{}; write less, or remove what is not needed]",
+            of_bytes(*limit)
+        )),
+        Ending::FileSizeLimit(limit) => fixed(&format!(
+            "Error: File size limit\n[the command was killed because a file grew past the limit{} for one file; write less into it]",
+            of_bytes(*limit)
+        )),
         Ending::Disconnected => {
             fixed("[ended: its client went away and did not come back in time]")
         }
         Ending::Drained => fixed("[ended: the daemon is shutting down]"),
         Ending::Lost => lost(tree),
     }
+}
+
+fn of_bytes(limit: Option<u64>) -> String {
+    limit.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"))
 }
 
 fn timeout(limit: Duration, tree: Tree) -> Vec<String> {

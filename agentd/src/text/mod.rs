@@ -104,8 +104,10 @@ pub enum Ending {
     OutputLimit,
     /// Its CPU time ran out.
     CpuLimit,
-    /// It filled its disk budget.
-    DiskLimit,
+    /// The disks grew by more than this many bytes.
+    DiskLimit(Option<u64>),
+    /// A file was to grow past this many bytes.
+    FileSizeLimit(Option<u64>),
     /// The jail or the program could not be started; nothing of it ran.
     SetupFailed {
         /// Set-up stage, such as `landlock`, `exec`, `cwd`.

@@ -3,6 +3,7 @@
 mod credentials;
 mod endings;
 mod permissions;
+mod raw;
 mod session;
 mod stage;
 mod transport;

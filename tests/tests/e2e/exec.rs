@@ -253,3 +253,35 @@ fn files_made_by_a_command_belong_to_the_caller() {
         }
     });
 }
+
+/// The limit of one file is not the limit of the disks, and its value is told.
+#[test]
+fn a_file_that_grows_past_its_limit_is_told_as_such() {
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        for script in [
+            "exec truncate -s 5G large",
+            "exec head -c 1 /dev/zero >x; exit",
+        ] {
+            let ended = world.exec(&[], script).run();
+            if script.contains("head") {
+                // The control: nothing of the kind is said of a file that is small enough.
+                ended.expect_code(0);
+                assert_eq!(ended.stderr, "");
+                continue;
+            }
+            ended.expect_code(153);
+            let first = ended.stderr.lines().next().unwrap_or_default();
+            assert!(
+                first.contains("a file grew past the file-size limit of 4294967296 bytes"),
+                "{ended:?}"
+            );
+            assert!(!ended.stderr.contains("disk"), "{ended:?}");
+            let json = world.exec_json(&[], script);
+            assert_eq!(json["reason"], "disk-limit", "{json}");
+            assert_eq!(json["limits_hit"][0]["limit"], "file-size", "{json}");
+            let evidence = json["limits_hit"][0]["evidence"].to_string();
+            assert!(evidence.contains("4294967296"), "{evidence}");
+        }
+    });
+}

@@ -5,6 +5,7 @@ mod crash;
 mod demo;
 mod errors;
 mod exec;
+mod kept;
 mod output;
 mod peers;
 mod reopened;

@@ -34,6 +34,7 @@ fn request() -> ExecRequest {
         timeout: None,
         queue: Some(Duration::ZERO),
         input: ExecInput::Nothing,
+        output_file_bytes: 0,
     }
 }
 

@@ -16,7 +16,7 @@ fn exited() -> Outcome {
 
 #[test]
 fn a_command_that_simply_ran_needs_no_note() {
-    assert!(notes("ls", &exited(), LostBytes::default()).is_empty());
+    assert!(notes("ls", &exited(), (LostBytes::default(), None)).is_empty());
 }
 
 #[test]
@@ -73,12 +73,12 @@ fn every_special_end_has_a_note() {
     expect_test::expect![[r"
         timeout: ended after 2004 ms with everything it had started
         it ran into its memory limit 3 times [memory.events oom_kill]
-        it ran into its cpu limit [SIGXCPU]
+        it ran into its CPU time limit [SIGXCPU]
         read /etc/shadow is denied: no rule grants it [landlock, rule default, inferred]
         connect port 80 is denied [landlock, rule a.toml:3, kernel]
         7 bytes of output were dropped, because they were read too slowly
         the output is kept in /run/output/e1 for the session's commands (9000000 bytes, 5 more are not in it)"]]
-    .assert_eq(&notes("ls", &outcome, lost).join("\n"));
+    .assert_eq(&notes("ls", &outcome, (lost, None)).join("\n"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_never_ran_says_why() {
         }),
         ..Outcome::lost()
     };
-    let mut lines = notes("sudo", &blocked, LostBytes::default());
+    let mut lines = notes("sudo", &blocked, (LostBytes::default(), None));
     for (program, kind, stage) in [
         ("no_such", "not-found", "exec"),
         ("bin/no_such", "not-found", "exec"),
@@ -110,7 +110,7 @@ fn what_never_ran_says_why() {
             }),
             ..Outcome::lost()
         };
-        lines.extend(notes(program, &outcome, LostBytes::default()));
+        lines.extend(notes(program, &outcome, (LostBytes::default(), None)));
     }
     expect_test::expect![[r"
         blocked by base.toml:7 at sudo true: no privilege changes
@@ -136,7 +136,7 @@ fn only_what_outlives_a_command_that_ended_by_itself_is_a_leftover() {
             ..Outcome::lost()
         };
         let note = "2 processes outlived the command and were ended".to_owned();
-        let notes = notes("ls", &outcome, LostBytes::default());
+        let notes = notes("ls", &outcome, (LostBytes::default(), None));
         assert_eq!(notes.contains(&note), expected, "{reason:?}");
     }
 }
@@ -158,7 +158,7 @@ fn a_missing_proof_is_told_when_something_had_to_be_killed_and_only_then() {
             proven,
             ..Outcome::lost()
         };
-        let lines = notes("ls", &outcome, LostBytes::default());
+        let lines = notes("ls", &outcome, (LostBytes::default(), None));
         let found = lines.iter().any(|line| line.contains("no proof"));
         assert_eq!(found, told, "{reason:?} {leftover_processes} {proven}");
     }
@@ -199,19 +199,68 @@ fn started() -> Started {
             identity: "caller".into(),
             cgroup: "none".into(),
         },
-        limits: Limits {
-            timeout_ms: None,
-            idle_timeout_ms: None,
-            kill_grace_ms: None,
-            cpu_seconds: None,
-            memory_bytes: None,
-            pids: None,
-            file_size_bytes: None,
-            open_files: None,
-            output_bytes: None,
-            disk_bytes: None,
-        },
+        limits: no_limits(),
         cwd: "/w".into(),
         notes: Vec::new(),
+    }
+}
+
+fn no_limits() -> Limits {
+    Limits {
+        timeout_ms: None,
+        idle_timeout_ms: None,
+        kill_grace_ms: None,
+        cpu_seconds: None,
+        memory_bytes: None,
+        pids: None,
+        file_size_bytes: None,
+        open_files: None,
+        output_bytes: None,
+        disk_bytes: None,
+    }
+}
+
+/// Each limit that ends a command by its own name; where one file or the disks are meant, with its value.
+#[test]
+fn an_end_by_a_limit_names_that_limit_and_no_other() {
+    let limits = Limits {
+        file_size_bytes: Some(1_048_576),
+        disk_bytes: Some(40_000_000),
+        ..no_limits()
+    };
+    let table = [
+        (ExitReason::Timeout, "wall", "timeout: ended after 5 ms"),
+        (ExitReason::IdleTimeout, "idle", "silent for too long: "),
+        (ExitReason::OutputLimit, "output", "too much output: "),
+        (ExitReason::CpuLimit, "cpu", "out of CPU time: "),
+        (ExitReason::OomKilled, "memory", "out of memory: "),
+        (
+            ExitReason::DiskLimit,
+            "file-size",
+            "a file grew past the file-size limit of 1048576 bytes: ended after 5 ms",
+        ),
+        (
+            ExitReason::DiskLimit,
+            "disk",
+            "the disks grew by more than the disk limit of 40000000 bytes: ended after 5 ms",
+        ),
+    ];
+    for (reason, limit, first) in table {
+        let outcome = Outcome {
+            reason,
+            duration_ms: 5,
+            proven: true,
+            limits_hit: vec![LimitHit {
+                limit,
+                count: 1,
+                evidence: "evidence".into(),
+            }],
+            ..Outcome::lost()
+        };
+        let lines = notes("ls", &outcome, (LostBytes::default(), Some(&limits)));
+        assert!(lines[0].starts_with(first), "{limit}: {lines:?}");
+        assert!(lines.len() <= 2, "{limit}: {lines:?}");
+        let unknown = notes("ls", &outcome, (LostBytes::default(), None));
+        assert_eq!(unknown.len(), lines.len(), "{limit}: {unknown:?}");
     }
 }

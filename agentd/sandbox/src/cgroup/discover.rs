@@ -8,6 +8,7 @@ use std::{
 use super::{
     Cgroups,
     group::{Dir, Group, Placing, Role},
+    obstacle::{self, Obstacle},
     place::{self, Membership, Mount, Place},
     remove::{self, own_name},
     unified,
@@ -17,10 +18,12 @@ use crate::{
     policy::{CgroupFacts, CgroupKind, Limits},
 };
 
-/// What helps when nothing works.
-const REMEDY: &str = "run agentd as a root service, or with systemd's `Delegate=yes` \
-                      (`systemd-run --user --scope -p Delegate=yes agentd serve`), or in a container with \
-                      a writable /sys/fs/cgroup";
+/// What helps where only root can make groups.
+const AS_ROOT: &str = "run agentd as a root service";
+/// What helps where a service manager can hand out groups.
+const DELEGATED: &str = "run agentd as a root service, or with systemd's `Delegate=yes`";
+/// The same, for whoever looks closer.
+const EXAMPLE: &str = "for example: systemd-run --user --scope -p Delegate=yes agentd serve; in a container: a writable /sys/fs/cgroup";
 
 /// Tries the unified hierarchy, then those of version 1.
 pub(super) fn discover(own: &[i32]) -> Cgroups {
@@ -28,21 +31,36 @@ pub(super) fn discover(own: &[i32]) -> Cgroups {
     let mounts = place::mounts(&read("/proc/self/mountinfo"));
     let memberships = place::memberships(&read("/proc/self/cgroup"));
     if mounts.is_empty() {
-        return Cgroups::none(&format!(
-            "no control group file system is mounted: {REMEDY}"
-        ));
+        let none = Obstacle::other("no control group file system is mounted");
+        return refused(&[none], DELEGATED);
     }
-    let mut reasons = Vec::new();
-    match version_2(&mounts, &memberships, own) {
+    let mut all = match version_2(&mounts, &memberships, own) {
         Ok(found) => return found,
-        Err(reason) => reasons.push(reason),
-    }
+        Err(obstacles) => obstacles,
+    };
+    // Where it has no controllers, nobody can delegate them.
+    let remedy = if all.is_empty() { AS_ROOT } else { DELEGATED };
     match version_1(&mounts, &memberships) {
         Ok(found) => return found,
-        Err(reason) => reasons.push(reason),
+        Err(obstacles) => all.extend(obstacles),
     }
-    reasons.retain(|reason| !reason.is_empty());
-    Cgroups::none(&format!("{}: {REMEDY}", reasons.join("; ")))
+    refused(&all, remedy)
+}
+
+/// Nothing can be used.
+fn refused(obstacles: &[Obstacle], remedy: &str) -> Cgroups {
+    let uid = nix::unistd::geteuid().as_raw();
+    Cgroups {
+        tried: tried(obstacles, remedy),
+        ..Cgroups::none(&format!("{}: {remedy}", obstacle::cause(obstacles, uid)))
+    }
+}
+
+/// Every attempt, and what could be done in detail.
+fn tried(obstacles: &[Obstacle], remedy: &str) -> Vec<String> {
+    let example = (remedy == DELEGATED).then(|| EXAMPLE.to_owned());
+    let lines = obstacles.iter().map(Obstacle::line);
+    lines.chain(example).collect()
 }
 
 /// Where groups can be made: in the own group if it may be divided; in the one above it, if whoever
@@ -72,16 +90,20 @@ fn delegated_above<'a>(place: &Place, own: &'a Path) -> Option<&'a Path> {
     (!is_unit && above != place.top && above.starts_with(&place.top)).then_some(above)
 }
 
-fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Result<Cgroups, String> {
+fn version_2(
+    mounts: &[Mount],
+    memberships: &[Membership],
+    own: &[i32],
+) -> Result<Cgroups, Vec<Obstacle>> {
     let Some(place) = place::find(mounts, memberships, None) else {
-        return Err(String::new());
+        return Err(Vec::new());
     };
     // In a hybrid set-up the unified hierarchy exists, but its controllers are elsewhere.
     let has = |name| super::knob::lists(&place.top, "cgroup.controllers", name);
     if !has("memory") && !has("pids") {
-        return Err(String::new());
+        return Err(Vec::new());
     }
-    let mut reasons = Vec::new();
+    let mut obstacles = Vec::new();
     for base in candidates(&place) {
         match unified::try_below(base, own) {
             Ok(found) => {
@@ -103,17 +125,19 @@ fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Resul
                     ..Cgroups::none("")
                 });
             }
-            Err(reason) => reasons.push(reason),
+            Err(obstacle) => obstacles.push(obstacle),
         }
     }
-    if reasons.is_empty() {
-        reasons.push("the daemon's own group is outside of what is mounted".to_owned());
+    if obstacles.is_empty() {
+        obstacles.push(Obstacle::other(
+            "the daemon's own group is outside of what is mounted",
+        ));
     }
-    Err(reasons.join("; "))
+    Err(obstacles)
 }
 
-fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, String> {
-    let mut reasons = Vec::new();
+fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Vec<Obstacle>> {
+    let mut obstacles = Vec::new();
     let (mut roots, mut claims) = (Vec::new(), Vec::new());
     for (role, controller) in [
         (Role::Unified, None),
@@ -135,7 +159,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
                 roots.push(root);
                 claims.extend(claim);
             }
-            Err(reason) => reasons.push(reason),
+            Err(obstacle) => obstacles.push(obstacle),
         }
     }
     let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
@@ -148,19 +172,27 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         memory: is_there(Role::Memory),
         pids: is_there(Role::Pids),
         cpu: is_there(Role::Unified) || is_there(Role::Cpu),
-        remedy: match reasons.as_slice() {
+        remedy: match obstacles.as_slice() {
             [] => "the kernel or the boot parameters leave out a controller".to_owned(),
-            some => format!("{}: {REMEDY}", some.join("; ")),
+            some => {
+                let uid = nix::unistd::geteuid().as_raw();
+                format!("{}: {AS_ROOT}", obstacle::cause(some, uid))
+            }
         },
     };
     let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
     if !facts.memory && !facts.pids {
         remove::remove_all(&paths);
-        return Err(reasons.join("; "));
+        return Err(obstacles);
     }
     if let Err(error) = probe(facts.kind, &roots) {
         remove::remove_all(&paths);
-        return Err(format!("limits cannot be set: {error}"));
+        let root = paths.first().map_or(Path::new("/"), PathBuf::as_path);
+        return Err(vec![Obstacle::of(
+            "limits cannot be set below",
+            root,
+            &error,
+        )]);
     }
     Ok(Cgroups {
         facts: CgroupFacts {
@@ -174,13 +206,14 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         placing: Placing::Write,
         roots,
         claims,
+        tried: tried(&obstacles, AS_ROOT),
         ..Cgroups::none("")
     })
 }
 
 /// This launcher's group in a hierarchy, and the claim on it if it was made now.
-fn make_root(role: Role, place: &Place) -> Result<(Dir, Option<Claim>), String> {
-    let mut reason = String::new();
+fn make_root(role: Role, place: &Place) -> Result<(Dir, Option<Claim>), Obstacle> {
+    let mut obstacle = Obstacle::other("the daemon's own group is outside of what is mounted");
     for base in candidates(place) {
         remove::remove_stale(base);
         let path = base.join(own_name());
@@ -188,17 +221,17 @@ fn make_root(role: Role, place: &Place) -> Result<(Dir, Option<Claim>), String> 
             // A unified hierarchy that cannot kill (before Linux 5.14) is of no use.
             Ok(_) if role == Role::Unified && !path.join("cgroup.kill").exists() => {
                 remove::remove_one(&path).unwrap_or_default();
-                "the kernel is older than 5.14".clone_into(&mut reason);
+                obstacle = Obstacle::other("the kernel is older than 5.14");
             }
             Ok(claim) => return Ok((Dir { role, path }, Some(claim))),
             // Two roles in one hierarchy.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Ok((Dir { role, path }, None));
             }
-            Err(error) => reason = format!("no group can be made in {}: {error}", base.display()),
+            Err(error) => obstacle = Obstacle::of("no group can be made in", base, &error),
         }
     }
-    Err(reason)
+    Err(obstacle)
 }
 
 /// Makes a group with limits as an execution's, and removes it.

@@ -9,6 +9,7 @@ mod discover;
 mod entry;
 mod group;
 mod knob;
+mod obstacle;
 mod place;
 mod remove;
 mod unified;
@@ -52,6 +53,8 @@ pub(crate) struct Cgroups {
     /// What shows that it lives.
     claims: Vec<Claim>,
     supervisor: Option<Supervisor>,
+    /// What was tried in vain, one line each.
+    tried: Vec<String>,
     retired: Vec<Group>,
     retry_ms: u64,
 }
@@ -76,6 +79,7 @@ impl Cgroups {
             roots: Vec::new(),
             claims: Vec::new(),
             supervisor: None,
+            tried: Vec::new(),
             retired: Vec::new(),
             retry_ms: RETRY_MS.0,
         }
@@ -166,7 +170,7 @@ impl Cgroups {
         self.facts = CgroupFacts::none("the launcher is ending");
     }
 
-    /// What is told of them about this host.
+    /// What is told of them about this host: one line, and one more for each attempt that failed.
     pub(crate) fn capability(&self) -> Capability {
         let CgroupFacts {
             kind,
@@ -193,10 +197,12 @@ impl Cgroups {
             "" => String::new(),
             text => format!(" ({text})"),
         };
+        let short = format!("{kind}: {missing}{per_process}{remedy}");
+        let lines = std::iter::once(&short).chain(&self.tried);
         Capability {
             name: "cgroup",
             available: *memory && *pids && *cpu,
-            detail: format!("{kind}: {missing}{per_process}{remedy}"),
+            detail: lines.map(String::as_str).collect::<Vec<_>>().join("\n"),
         }
     }
 

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use super::{
     group::Placing,
     knob,
+    obstacle::Obstacle,
     remove::{self, own_name},
 };
 use crate::{
@@ -51,8 +52,8 @@ pub(super) struct Unified {
 }
 
 /// Tries to make groups below `base`; of the processes in it only those in `own` may be moved. Everything is undone when that fails.
-pub(super) fn try_below(base: &Path, own: &[i32]) -> Result<Unified, String> {
-    let failed = |what: &str, error: &io::Error| format!("{what} {}: {error}", base.display());
+pub(super) fn try_below(base: &Path, own: &[i32]) -> Result<Unified, Obstacle> {
+    let failed = |what: &str, error: &io::Error| Obstacle::of(what, base, error);
     remove::remove_stale(base);
     remove_stale_leaf(base);
     let root = base.join(own_name());
@@ -85,31 +86,30 @@ pub(super) fn try_below(base: &Path, own: &[i32]) -> Result<Unified, String> {
 }
 
 /// Hands the controllers to the groups below `base`.
-fn hand_out(base: &Path, own: &[i32]) -> Result<Option<Supervisor>, String> {
+fn hand_out(base: &Path, own: &[i32]) -> Result<Option<Supervisor>, Obstacle> {
     let error = match enable(base) {
         Ok(()) => return Ok(None),
         Err(error) => error,
     };
     if error.raw_os_error() != Some(libc::EBUSY) {
-        return Err(format!(
-            "controllers cannot be handed out by {}: {error}",
-            base.display()
+        return Err(Obstacle::of(
+            "controllers cannot be handed out by",
+            base,
+            &error,
         ));
     }
-    let all = knob::processes(base).map_err(|error| error.to_string())?;
+    let all = knob::processes(base)
+        .map_err(|error| Obstacle::of("nobody can see who is in", base, &error))?;
     // Others' processes are not ours to move.
     if let Some(other) = all.iter().find(|pid| !own.contains(pid)) {
-        return Err(format!(
+        return Err(Obstacle::other(format!(
             "{} also holds other processes than agentd's, such as {other}",
             base.display()
-        ));
+        )));
     }
-    Supervisor::enter(base, &all).map(Some).map_err(|error| {
-        format!(
-            "agentd cannot be moved to a leaf of {}: {error}",
-            base.display()
-        )
-    })
+    Supervisor::enter(base, &all)
+        .map(Some)
+        .map_err(|error| Obstacle::of("agentd cannot be moved to a leaf of", base, &error))
 }
 
 /// Controllers that are not handed to the groups below yet.

@@ -134,7 +134,7 @@ fn pids(counters: &Counters) -> Option<LimitHit> {
 fn file_size(status: LeaderStatus, limits: &Limits) -> Option<LimitHit> {
     let bytes = limits.file_size_bytes?;
     let count = u64::from(signaled_by(status, libc::SIGXFSZ));
-    let evidence = format!("SIGXFSZ, with a limit of {bytes} bytes");
+    let evidence = format!("SIGXFSZ: a file was to grow past {bytes} bytes");
     hit(LimitKind::FileSize, count, evidence)
 }
 
@@ -239,8 +239,8 @@ mod tests {
         };
         let limits = Limits {
             cpu_seconds: Some(3),
+            file_size_bytes: Some(4096),
             disk_bytes: Some(100),
-            file_size_bytes: Some(9),
             ..NO_LIMITS
         };
         let hits = named(
@@ -252,7 +252,11 @@ mod tests {
             (LimitKind::Cpu, 1, "cpu.stat: 3000000 us of 3000000"),
             (LimitKind::Memory, 2, "memory.events oom_kill"),
             (LimitKind::Pids, 7, "pids.events max"),
-            (LimitKind::FileSize, 1, "SIGXFSZ, with a limit of 9 bytes"),
+            (
+                LimitKind::FileSize,
+                1,
+                "SIGXFSZ: a file was to grow past 4096 bytes",
+            ),
             (
                 LimitKind::Disk,
                 1,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentd_sandbox::monitor;
+use agentd_sandbox::{monitor, policy::Limits};
 
 use crate::{
     exec::{ExitReason, ExitResult, LimitHit, LimitKind, StartReport},
@@ -89,13 +89,22 @@ fn ending(start: Option<&StartReport>, end: &ExitResult) -> Ending {
         },
         ExitReason::OutputLimit => Ending::OutputLimit,
         ExitReason::CpuLimit => Ending::CpuLimit,
-        ExitReason::DiskLimit => Ending::DiskLimit,
+        ExitReason::DiskLimit => disk(limits, end),
         ExitReason::OomKilled => Ending::OomKilled,
         ExitReason::SetupFailed => setup(end),
         ExitReason::Disconnected => Ending::Disconnected,
         ExitReason::Drained => Ending::Drained,
         // `render` tells a blocked command by its rule.
         ExitReason::Blocked | ExitReason::Lost => Ending::Lost,
+    }
+}
+
+fn disk(limits: Option<Limits>, end: &ExitResult) -> Ending {
+    let file_size = LimitKind::Watched(monitor::LimitKind::FileSize);
+    if end.hits.iter().any(|hit| hit.limit == file_size) {
+        Ending::FileSizeLimit(limits.and_then(|limits| limits.file_size_bytes))
+    } else {
+        Ending::DiskLimit(limits.and_then(|limits| limits.disk_bytes))
     }
 }
 
@@ -178,6 +187,75 @@ mod tests {
         let expected = "[exit code: 1]\n[limit: processes reached, 3 times (pids.events max)]\n\
                         [limit: memory reached (memory.events oom_kill)]";
         assert_eq!(told(&start(&[]), &end), expected);
+    }
+
+    /// Each limit that ends a command by its own name and, where one file or the disks are meant, its value.
+    #[test]
+    fn an_end_by_a_limit_names_that_limit_and_no_other() {
+        let limits = Limits {
+            file_size_bytes: Some(1_048_576),
+            disk_bytes: Some(40_000_000),
+            ..start(&[]).limits
+        };
+        let start = StartReport {
+            limits,
+            ..start(&[])
+        };
+        use monitor::LimitKind as Watched;
+        let table = [
+            (ExitReason::Timeout, LimitKind::Wall, "Error: Timeout (", ""),
+            (
+                ExitReason::IdleTimeout,
+                LimitKind::Idle,
+                "Error: Timeout (",
+                "without output",
+            ),
+            (
+                ExitReason::OutputLimit,
+                LimitKind::Output,
+                "Error: Output limit",
+                "printed more",
+            ),
+            (
+                ExitReason::CpuLimit,
+                LimitKind::Watched(Watched::Cpu),
+                "Error: CPU time limit",
+                "CPU time ran out",
+            ),
+            (
+                ExitReason::OomKilled,
+                LimitKind::Watched(Watched::Memory),
+                "Error: Out of memory",
+                "more memory",
+            ),
+            (
+                ExitReason::DiskLimit,
+                LimitKind::Watched(Watched::FileSize),
+                "Error: File size limit",
+                "a file grew past the limit of 1048576 bytes",
+            ),
+            (
+                ExitReason::DiskLimit,
+                LimitKind::Watched(Watched::Disk),
+                "Error: Disk limit",
+                "the disks grew by more than its limit of 40000000 bytes",
+            ),
+        ];
+        for (reason, limit, first, words) in table {
+            let end = ExitResult {
+                signal: Some(9),
+                hits: vec![LimitHit {
+                    limit,
+                    count: 1,
+                    evidence: "evidence".to_owned(),
+                }],
+                ..ExitResult::without_run(reason)
+            };
+            let text = told(&start, &end);
+            assert!(text.starts_with(first), "{limit:?}: {text}");
+            assert!(text.contains(words), "{limit:?}: {text}");
+            assert_eq!(text.matches("Error: ").count(), 1, "{limit:?}: {text}");
+        }
     }
 
     #[test]
