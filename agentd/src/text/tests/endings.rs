@@ -206,7 +206,7 @@ fn every_other_end_has_a_line_of_its_own() {
         .collect();
     texts.sort();
     texts.dedup();
-    assert_eq!(texts.len(), 8);
+    assert_eq!(texts.len(), 9);
 }
 
 #[test]
