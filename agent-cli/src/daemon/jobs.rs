@@ -212,10 +212,7 @@ async fn start_background(link: &Link, request: ExecRequest) -> Result<Job, Daem
     job(answer.await?.into_inner().exec)
 }
 
-async fn wait_for(
-    link: &Link,
-    exec_id: &str,
-) -> Result<(Outcome, Option<Limits>), DaemonError> {
+async fn wait_for(link: &Link, exec_id: &str) -> Result<(Outcome, Option<Limits>), DaemonError> {
     loop {
         let request = v1::WaitRequest {
             exec_id: exec_id.to_owned(),

@@ -54,12 +54,9 @@ impl Fault {
     fn silence(self) -> Option<Duration> {
         match self {
             Self::IdleCut(silence) | Self::IdleHole(silence) => Some(silence),
-            Self::None
-            | Self::Cut
-            | Self::HalfCut
-            | Self::Reset
-            | Self::Stall(_)
-            | Self::Hole => None,
+            Self::None | Self::Cut | Self::HalfCut | Self::Reset | Self::Stall(_) | Self::Hole => {
+                None
+            }
         }
     }
 

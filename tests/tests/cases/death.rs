@@ -144,7 +144,9 @@ fn nothing_of_an_ended_command_writes_into_the_files_of_the_next() {
         let room = Room::new(mode);
         for (name, writer) in WRITERS {
             let written = format!("{writer} until [ -s shared ]; do sleep 0.01; done; echo up");
-            for (end, reason, limit) in [("sleep 600", "timeout", "1s"), ("exit 0", "exited", "20s")] {
+            for (end, reason, limit) in
+                [("sleep 600", "timeout", "1s"), ("exit 0", "exited", "20s")]
+            {
                 let script = format!("{written}; {end}");
                 let (answer, _) = room.run(&["--timeout", limit], &script);
                 let name = format!("{name}, {end}, {mode:?}");
@@ -155,7 +157,8 @@ fn nothing_of_an_ended_command_writes_into_the_files_of_the_next() {
                 if mode == Mode::Nested {
                     room.is_empty(&name);
                 }
-                let next = "rm -f shared new.*; sleep 0.3; ls; echo new >shared; sleep 0.1; cat shared";
+                let next =
+                    "rm -f shared new.*; sleep 0.3; ls; echo new >shared; sleep 0.1; cat shared";
                 let (answer, _) = room.run(&[], next);
                 assert_eq!(text(&answer, "stdout"), "new\n", "{name}: {answer}");
                 std::fs::remove_file(room.world.workspace.join("shared")).expect("it was made");

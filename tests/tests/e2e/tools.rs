@@ -97,7 +97,9 @@ fn what_explain_says_is_what_the_kernel_does() {
             questions.extend(accesses.iter().map(|access| (path.to_owned(), *access)));
         }
         for path in inside.into_iter().chain([home]) {
-            questions.extend(["read", "write"].map(|access| (path.trim_end_matches('/').to_owned(), access)));
+            questions.extend(
+                ["read", "write"].map(|access| (path.trim_end_matches('/').to_owned(), access)),
+            );
         }
         questions.push((hook.to_string_lossy().into_owned(), "read"));
         let (mut granted, mut refused) = (0, 0);

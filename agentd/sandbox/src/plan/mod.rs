@@ -19,10 +19,10 @@ use crate::{
 };
 
 pub use landlock::{LandlockPlan, PathRule, Rights};
-pub use mounts::{BindMode, EMPTY_DIR, EMPTY_FILE, MountStep, PRELUDE, SCRIPT};
 pub(crate) use mounts::made_by_jail;
-pub(crate) use rlimits::counted_user;
+pub use mounts::{BindMode, EMPTY_DIR, EMPTY_FILE, MountStep, PRELUDE, SCRIPT};
 pub use rlimits::Rlimit;
+pub(crate) use rlimits::counted_user;
 
 /// What a path was when the host was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]

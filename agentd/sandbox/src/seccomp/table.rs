@@ -170,7 +170,26 @@ fn architecture_refused() -> Vec<Refused> {
 fn by_argument(context: Context) -> Vec<Rule> {
     let mut all = by_simple_argument(context);
     all.extend(set_id());
+    all.extend(everybody_at_once(context.tier));
     all
+}
+
+/// Pid -1 means every process of the user, agentd and the person's own among them, where there is no pid
+/// namespace. Landlock stops that since ABI 6; here it never is what was meant.
+fn everybody_at_once(tier: Tier) -> Option<Rule> {
+    let check = ArgCheck::OneOf {
+        arg: 0,
+        values: vec![u32::MAX],
+    };
+    match tier {
+        Tier::Nested => Some(rule(
+            ("kill", libc::SYS_kill),
+            check,
+            EPERM,
+            Reason::OtherProcesses,
+        )),
+        Tier::Rootless | Tier::HostRoot => None,
+    }
 }
 
 /// A jail without set-user-id programs can still leave one behind in the workspace, owned on disk by the

@@ -108,6 +108,35 @@ fn a_terminal_ioctl_with_high_bits_set_is_still_refused() {
 }
 
 #[test]
+fn everybody_at_once_is_signalled_only_in_a_pid_namespace() {
+    for context in contexts() {
+        let program = compile(context);
+        // A pid is an int: what stands above it in the register does not count.
+        for (pid, everybody) in [
+            (u64::MAX, true),
+            (0xffff_ffff, true),
+            (0, false),
+            (1, false),
+            (u64::MAX - 1, false),
+            (4_194_304, false),
+        ] {
+            let call = Call {
+                arch: NATIVE_ARCH,
+                number: u32::try_from(libc::SYS_kill).unwrap(),
+                args: [pid, 9, 0, 0, 0, 0],
+            };
+            let expected = if everybody && context.tier == Tier::Nested {
+                Action::Errno(1)
+            } else {
+                Action::Allow
+            };
+            let verdict = interpret(&program, &call);
+            assert_eq!(verdict, Some(expected), "{context:?} {pid:#x}");
+        }
+    }
+}
+
+#[test]
 fn no_call_makes_a_set_user_id_file_and_ordinary_modes_pass() {
     let context = contexts()[0];
     let program = compile(context);
