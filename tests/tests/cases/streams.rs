@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use agentd_proto::v1::{self, ExitReason, TerminateOutcome};
 use agentd_tests::harness::{
-    Mode, Transcript, follow, in_every_mode, in_every_mode_at_once, members_of_cgroups, script,
-    wait_until, wire,
+    Api, Mode, Transcript, follow, in_every_mode, in_every_mode_at_once, members_of_cgroups,
+    script, wait_until, wire,
 };
 use tonic::Code;
 
