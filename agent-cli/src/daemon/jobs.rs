@@ -282,6 +282,7 @@ mod tests {
             timeout: None,
             queue: None,
             input: ExecInput::Nothing,
+            output_file_bytes: 0,
         };
         start_background(&fake.link, request("a")).await.unwrap();
         fake.told.replace();
