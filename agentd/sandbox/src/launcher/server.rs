@@ -1,6 +1,7 @@
 //! The event loop: one thread, one `poll`, no waiting anywhere else.
 
 mod act;
+mod ahead;
 mod farewell;
 
 use std::{
@@ -8,10 +9,13 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
+use ahead::Ahead;
+
 use super::{
     args::Args,
     clock::Clock,
     facts::{self, Surroundings},
+    far::Mounts,
     given_up::GivenUp,
     jail::{Jail, Setup},
     lifecycle::{Input, Millis},
@@ -45,6 +49,8 @@ pub(crate) struct Server {
     pub(super) workshop: Workshop,
     pub(super) jails: BTreeMap<ExecKey, Jail>,
     given_up: GivenUp,
+    /// Requests whose paths are being looked at.
+    ahead: Ahead,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
 }
@@ -74,9 +80,11 @@ impl Server {
                 uids: Uids::of_launcher(std::process::id()),
                 sessions: Sessions::default(),
                 cgroups,
+                mounts: Mounts::default(),
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
+            ahead: Ahead::default(),
             tidy_at: None,
         }
     }
@@ -118,6 +126,7 @@ impl Server {
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
+            self.hear_scouts();
             self.observe_jails();
             self.finish_closing();
             for uid in self.given_up.reap() {
@@ -154,12 +163,13 @@ impl Server {
             }
         }
         fds.extend(self.given_up.watched());
+        fds.extend(self.ahead.watched());
         let now = self.clock.now();
         let deadline = self
             .jails
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
-            .chain([self.tidy_at])
+            .chain([self.tidy_at, self.ahead.due()])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {
@@ -178,7 +188,7 @@ impl Server {
         for _ in 0..MOST_REQUESTS_AT_ONCE {
             match self.channel.recv() {
                 Ok(Some(received)) if received.fds_lost => self.refuse_for_room(&received.message),
-                Ok(Some(received)) => self.obey(received.message, received.fds),
+                Ok(Some(received)) => self.receive(received.message, received.fds),
                 Ok(None) => return Ok(false),
                 Err(ChannelError::WouldBlock) => return Ok(true),
                 // Whoever speaks outside the protocol is not the front end we started.
