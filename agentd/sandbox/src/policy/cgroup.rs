@@ -39,6 +39,10 @@ impl fmt::Display for CgroupKind {
 
 /// What control groups give on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are independent of each other"
+)]
 pub struct CgroupFacts {
     /// Which ones are used.
     pub kind: CgroupKind,
