@@ -121,7 +121,8 @@ impl Launcher {
         self.channel.as_ref().unwrap()
     }
 
-    fn event(&self) -> Event {
+    /// The next word of the launcher.
+    pub(crate) fn event(&self) -> Event {
         self.received().message
     }
 
@@ -234,6 +235,31 @@ impl Launcher {
     /// Waits until nothing of an execution is left.
     pub(crate) fn ended(&self, wanted: ExecKey) {
         while !matches!(self.event(), Event::Ended { exec, .. } if exec == wanted) {}
+    }
+
+    /// Asks for a command in another workspace, and does not wait for the answer.
+    pub(crate) fn begin(&mut self, workspace: &Path) -> ExecKey {
+        let exec = ExecKey(self.next);
+        self.next += 1;
+        let invocation = Box::new(self.invocation_in(workspace));
+        let null = fs::File::open("/dev/null").unwrap();
+        let fds = [null.as_fd(); 2];
+        let request = Request::Spawn { exec, invocation };
+        self.channel().send(&request, &fds).unwrap();
+        exec
+    }
+
+    /// What `true` is asked for with in another workspace.
+    pub(crate) fn invocation_in(&self, workspace: &Path) -> Invocation {
+        Invocation {
+            workspace: workspace.to_owned(),
+            ..self.invocation(&["true"], LimitRequest::default())
+        }
+    }
+
+    /// Says something to the launcher.
+    pub(crate) fn tell(&self, request: &Request) {
+        self.channel().send(request, &[]).unwrap();
     }
 
     /// Ends it for a reason of ours.

@@ -5,6 +5,7 @@ mod delegated;
 mod descriptors;
 mod launcher;
 mod named;
+mod stalled;
 mod without;
 
 use agentd_sandbox::policy::LimitRequest;

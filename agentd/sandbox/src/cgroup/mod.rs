@@ -19,6 +19,7 @@ use std::{io, path::PathBuf};
 pub(crate) use counters::Counters;
 pub(crate) use entry::Entry;
 pub(crate) use group::Group;
+pub(crate) use place::unescape as unescape_mount;
 pub(crate) use remove::remove_all;
 
 use group::{Dir, Placing};

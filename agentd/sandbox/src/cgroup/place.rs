@@ -117,7 +117,7 @@ fn below(mount: &Mount, group: &Path) -> Option<PathBuf> {
 }
 
 /// Undoes the octal escapes of `mountinfo`.
-fn unescape(text: &str) -> PathBuf {
+pub(crate) fn unescape(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

@@ -215,7 +215,7 @@ mod tests {
 
     impl Drop for Tree {
         fn drop(&mut self) {
-            wait::signal_pid(-self.pid(), libc::SIGKILL).unwrap_or_default();
+            wait::signal_pid(self.pid().saturating_neg(), libc::SIGKILL).unwrap_or_default();
             drop(self.0.wait());
         }
     }

@@ -65,15 +65,28 @@ pub(crate) fn gather(
         ephemeral_uid: reserved.uid,
         workspace_uid: stat.st_uid,
         workspace_gid: stat.st_gid,
-        home: home_of(if host.uid == 0 {
-            invocation.caller.uid
-        } else {
-            host.uid
-        }),
+        home: home_of(user_at_home(host, invocation)),
         nested_tmp: reserved.tmp.clone(),
         session: reserved.dirs.clone(),
         ..general(surroundings)
     })
+}
+
+/// The facts for a request as far as they can be told without a look at its paths.
+pub(crate) fn without_looking(surroundings: &Surroundings, invocation: &Invocation) -> HostFacts {
+    HostFacts {
+        home: home_of(user_at_home(&surroundings.host, invocation)),
+        ..general(surroundings)
+    }
+}
+
+/// Whose home directory a profile means.
+fn user_at_home(host: &Host, invocation: &Invocation) -> u32 {
+    if host.uid == 0 {
+        invocation.caller.uid
+    } else {
+        host.uid
+    }
 }
 
 /// The facts that hold for every request; those about a workspace are as good as they can be.

@@ -7,6 +7,7 @@ use std::{
     rc::Rc,
 };
 
+use super::scout::Scout;
 use crate::{
     launch::Child,
     sys::{signals, wait},
@@ -29,6 +30,13 @@ impl GivenUp {
     /// upon which it kills until nothing is left.
     pub(crate) fn add(&mut self, child: Child, uid: Option<u32>) {
         let Child { pid, pidfd, .. } = child;
+        self.0.push(Init { pid, pidfd, uid });
+    }
+
+    /// Kills a scout that does not come back, and takes it over.
+    pub(crate) fn add_scout(&mut self, scout: Scout) {
+        let (pid, pidfd) = scout.abandon();
+        let uid = None;
         self.0.push(Init { pid, pidfd, uid });
     }
 

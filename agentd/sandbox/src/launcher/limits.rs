@@ -2,11 +2,15 @@
 //! systems. They are sampled, a few times a second, and only for executions that have them. So is the
 //! count of victims of a want of memory, which has to be known at the leader's end.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 use nix::sys::{stat::fstat, statvfs::fstatvfs};
 
-use super::{lifecycle::Millis, oom::Oom};
+use super::{far::Mounts, far_disk::FarDisk, lifecycle::Millis, oom::Oom, scout::Scout};
 use crate::{
     cgroup::Group,
     launch::open_name,
@@ -41,6 +45,7 @@ struct Disk {
     budget: u64,
     next: Millis,
     file_systems: BTreeMap<u64, FileSystem>,
+    far: Option<FarDisk>,
 }
 
 #[derive(Debug)]
@@ -52,7 +57,12 @@ struct FileSystem {
 
 impl Watch {
     /// Starts watching what `policy` limits; CPU time only with a group that counts it.
-    pub(crate) fn new(now: Millis, policy: &Policy, group: Option<&Group>) -> Self {
+    pub(crate) fn new(
+        now: Millis,
+        policy: &Policy,
+        group: Option<&Group>,
+        mounts: &Mounts,
+    ) -> Self {
         let counted = group.is_some_and(|group| group.cpu_us().is_some());
         let cpu = policy
             .limits
@@ -65,7 +75,8 @@ impl Watch {
         let disk = policy.limits.disk_bytes.map(|budget| Disk {
             budget,
             next: now.after(DISK_EVERY_MS),
-            file_systems: file_systems(policy),
+            file_systems: file_systems(policy, |path| !mounts.is_far(path)),
+            far: FarDisk::new(now, far_paths(policy, mounts)),
         });
         let oom = group
             .and_then(Group::oom_kills)
@@ -76,7 +87,7 @@ impl Watch {
     /// When the next sample is due.
     pub(crate) fn due(&self) -> Option<Millis> {
         let cpu = self.cpu.as_ref().map(|cpu| cpu.next);
-        let disk = self.disk.as_ref().map(|disk| disk.next);
+        let disk = self.disk.as_ref().map(Disk::due);
         let oom = self.oom.as_ref().map(|oom| oom.next);
         let due = [cpu, disk, oom].into_iter().flatten().min();
         due.filter(|due| *due < Millis::NEVER)
@@ -97,12 +108,20 @@ impl Watch {
             return Some(LimitKind::Cpu);
         }
         if let Some(disk) = &mut self.disk
-            && now >= disk.next
+            && now >= disk.due()
         {
+            if let Some(far) = &mut disk.far
+                && now >= far.next
+            {
+                far.sample(now);
+            }
             disk.next = now.after(DISK_EVERY_MS);
             if disk.growth() > disk.budget {
                 // What was measured stays known for the report.
-                disk.next = Millis(u64::MAX);
+                disk.next = Millis::NEVER;
+                if let Some(far) = &mut disk.far {
+                    far.next = Millis::NEVER;
+                }
                 return Some(LimitKind::Disk);
             }
         }
@@ -119,6 +138,11 @@ impl Watch {
     /// The leader ended while the kernel killed for want of memory.
     pub(crate) fn ended_for_want_of_memory(&self) -> bool {
         self.oom.as_ref().is_some_and(Oom::leader_was_there)
+    }
+
+    /// A scout that is on its way, for whoever reaps it. The last call.
+    pub(crate) fn into_scout(self) -> Option<Scout> {
+        self.disk?.far?.into_scout()
     }
 
     /// Also watches a private directory that only came up with the jail.
@@ -148,6 +172,11 @@ impl Cpu {
 }
 
 impl Disk {
+    fn due(&self) -> Millis {
+        let far = self.far.as_ref().map(|far| far.next);
+        far.map_or(self.next, |far| far.min(self.next))
+    }
+
     fn growth(&self) -> u64 {
         self.file_systems
             .values()
@@ -155,6 +184,7 @@ impl Disk {
                 let used = used(&watched.directory).unwrap_or(watched.before);
                 used.saturating_sub(watched.before)
             })
+            .chain(self.far.as_ref().map(FarDisk::growth))
             .fold(0, u64::saturating_add)
     }
 }
@@ -164,9 +194,9 @@ fn victims(group: Option<&Group>) -> u64 {
 }
 
 /// The file systems that the command can write to. Each is counted once.
-fn file_systems(policy: &Policy) -> BTreeMap<u64, FileSystem> {
+fn file_systems(policy: &Policy, wanted: impl Fn(&Path) -> bool) -> BTreeMap<u64, FileSystem> {
     let mut all = BTreeMap::new();
-    for path in writable(policy) {
+    for path in writable(policy).filter(|path| wanted(path)) {
         if all.len() < MOST_FILE_SYSTEMS
             && let Ok(directory) = open_name(path)
         {
@@ -194,6 +224,19 @@ fn writable(policy: &Policy) -> impl Iterator<Item = &PathBuf> {
         .chain(paths)
 }
 
+/// What is left to scouts.
+fn far_paths(policy: &Policy, mounts: &Mounts) -> Vec<PathBuf> {
+    let far = writable(policy).filter(|path| mounts.is_far(path));
+    far.take(MOST_FILE_SYSTEMS).cloned().collect()
+}
+
+/// Looks at the file systems once, for a scout.
+pub(crate) fn look(policy: &Policy) {
+    if policy.limits.disk_bytes.is_some() {
+        drop(file_systems(policy, |_| true));
+    }
+}
+
 fn add(all: &mut BTreeMap<u64, FileSystem>, directory: OwnedFd) {
     if let (Ok(stat), Some(before)) = (fstat(&directory), used(&directory)) {
         all.entry(stat.st_dev)
@@ -202,7 +245,7 @@ fn add(all: &mut BTreeMap<u64, FileSystem>, directory: OwnedFd) {
 }
 
 /// Bytes in use on a file system.
-fn used(directory: &OwnedFd) -> Option<u64> {
+pub(super) fn used(directory: &OwnedFd) -> Option<u64> {
     let stat = fstatvfs(directory).ok()?;
     let blocks = stat.blocks().saturating_sub(stat.blocks_free());
     Some(blocks.saturating_mul(stat.fragment_size()))
@@ -216,6 +259,11 @@ mod tests {
         tests::{facts, invocation, profile_with},
     };
 
+    /// Nothing is far.
+    fn near() -> Mounts {
+        Mounts::default()
+    }
+
     fn policy(limits: &str) -> Policy {
         let profile = profile_with(&format!("[fs]\nworkspace = \"write\"\n[limits]\n{limits}"));
         resolve(&profile, &invocation("x"), &facts(Tier::HostRoot)).unwrap()
@@ -223,7 +271,7 @@ mod tests {
 
     #[test]
     fn nothing_is_sampled_without_a_limit() {
-        let mut watch = Watch::new(Millis(0), &policy("wall = \"5s\""), None);
+        let mut watch = Watch::new(Millis(0), &policy("wall = \"5s\""), None, &near());
         assert_eq!(watch.due(), None);
         assert_eq!(watch.sample(Millis(10_000), None), None);
         assert_eq!(watch.growth(), None);
@@ -231,34 +279,26 @@ mod tests {
 
     #[test]
     fn cpu_time_is_only_sampled_where_a_group_counts_it() {
-        let watch = Watch::new(Millis(0), &policy("cpu = \"5s\""), None);
+        let watch = Watch::new(Millis(0), &policy("cpu = \"5s\""), None, &near());
         assert_eq!(watch.due(), None);
     }
 
     #[test]
     fn only_what_the_command_can_write_to_is_watched() {
-        let own = |tier: Tier| facts(tier).nested_tmp;
-        for (tier, workspace, expected) in [
-            (Tier::HostRoot, "write", &["/home/dev/project"][..]),
-            (Tier::HostRoot, "read", &[]),
-            (Tier::Rootless, "write", &["/home/dev/project"]),
-            (Tier::Rootless, "read", &[]),
-            (Tier::Nested, "write", &["/home/dev/project", "own"]),
-            (Tier::Nested, "read", &["own"]),
-        ] {
-            let text = format!("[fs]\nworkspace = \"{workspace}\"\n[limits]\ndisk = \"1M\"");
-            let policy = resolve(&profile_with(&text), &invocation("x"), &facts(tier)).unwrap();
-            let mut expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            for path in &mut expected {
-                if *path == PathBuf::from("own") {
-                    *path = own(tier);
-                }
+        let workspace = PathBuf::from("/home/dev/project");
+        for tier in [Tier::HostRoot, Tier::Rootless, Tier::Nested] {
+            // Elsewhere the jail has a directory of its own, which is none of the host's.
+            let private = (tier == Tier::Nested).then(|| facts(tier).nested_tmp);
+            for (exposure, written) in [("write", Some(&workspace)), ("read", None)] {
+                let text = format!("[fs]\nworkspace = \"{exposure}\"\n[limits]\ndisk = \"1M\"");
+                let profile = profile_with(&text);
+                let policy = resolve(&profile, &invocation("x"), &facts(tier)).unwrap();
+                let mut found: Vec<PathBuf> = writable(&policy).cloned().collect();
+                found.sort();
+                found.dedup();
+                let expected: Vec<PathBuf> = written.into_iter().chain(&private).cloned().collect();
+                assert_eq!(found, expected, "{tier} {exposure}");
             }
-            let mut found: Vec<PathBuf> = writable(&policy).cloned().collect();
-            found.dedup();
-            found.sort();
-            found.dedup();
-            assert_eq!(found, expected, "{tier} {workspace}");
         }
     }
 
@@ -268,7 +308,7 @@ mod tests {
             workspace: std::env::temp_dir().canonicalize().unwrap(),
             ..policy("disk = \"1M\"")
         };
-        let mut watch = Watch::new(Millis(0), &policy, None);
+        let mut watch = Watch::new(Millis(0), &policy, None, &near());
         assert_eq!(watch.due(), Some(Millis(DISK_EVERY_MS)));
         assert_eq!(watch.sample(Millis(1), None), None, "not due");
         let disk = watch.disk.as_mut().unwrap();

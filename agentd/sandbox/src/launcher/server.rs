@@ -1,6 +1,7 @@
 //! The event loop: one thread, one `poll`, no waiting anywhere else.
 
 mod act;
+mod ahead;
 mod farewell;
 
 use std::{
@@ -8,10 +9,13 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
+use ahead::Ahead;
+
 use super::{
     args::Args,
     clock::Clock,
     facts::{self, Surroundings},
+    far::Mounts,
     given_up::GivenUp,
     jail::{Jail, Setup},
     janitor::Janitor,
@@ -46,6 +50,8 @@ pub(crate) struct Server {
     pub(super) workshop: Workshop,
     pub(super) jails: BTreeMap<ExecKey, Jail>,
     given_up: GivenUp,
+    /// Requests whose paths are being looked at.
+    ahead: Ahead,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
 }
@@ -76,9 +82,11 @@ impl Server {
                 sessions: Sessions::default(),
                 cgroups,
                 janitor,
+                mounts: Mounts::default(),
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
+            ahead: Ahead::default(),
             tidy_at: None,
         }
     }
@@ -120,6 +128,7 @@ impl Server {
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
+            self.hear_scouts();
             self.observe_jails();
             self.finish_closing();
             for uid in self.given_up.reap() {
@@ -158,13 +167,14 @@ impl Server {
         }
         fds.extend(self.given_up.watched());
         fds.extend(self.workshop.janitor.watched());
+        fds.extend(self.ahead.watched());
         let now = self.clock.now();
         let janitor_at = self.workshop.janitor.due().map(|due| now.after(due));
         let deadline = self
             .jails
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
-            .chain([self.tidy_at, janitor_at])
+            .chain([self.tidy_at, janitor_at, self.ahead.due()])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {
@@ -183,7 +193,7 @@ impl Server {
         for _ in 0..MOST_REQUESTS_AT_ONCE {
             match self.channel.recv() {
                 Ok(Some(received)) if received.fds_lost => self.refuse_for_room(&received.message),
-                Ok(Some(received)) => self.obey(received.message, received.fds),
+                Ok(Some(received)) => self.receive(received.message, received.fds),
                 Ok(None) => return Ok(false),
                 Err(ChannelError::WouldBlock) => return Ok(true),
                 // Whoever speaks outside the protocol is not the front end we started.

@@ -132,7 +132,7 @@ impl Workshop {
 
 impl Claim {
     /// A request for a command that asks for nothing, to see whether the policy would have it.
-    fn as_invocation(&self) -> Invocation {
+    pub(super) fn as_invocation(&self) -> Invocation {
         Invocation {
             profile: self.profile.clone(),
             workspace: self.workspace.clone(),

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use super::{
     descriptors::{self, Sorted},
     facts::{self, Reserved, Surroundings},
+    far::Mounts,
     jail::{Fallback, Jail, Leavings, Setup},
     janitor::Janitor,
     lifecycle::{Lifecycle, Millis},
@@ -52,6 +53,7 @@ pub(crate) struct Workshop {
     pub(crate) sessions: Sessions,
     pub(crate) cgroups: Cgroups,
     pub(crate) janitor: Janitor,
+    pub(crate) mounts: Mounts,
 }
 
 impl Workshop {
@@ -80,7 +82,7 @@ impl Workshop {
                 let (fallback, notes) = session_directory(invocation, &policy);
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
                 Ok(Jail {
-                    watch: Watch::new(now, &policy, group.as_ref()),
+                    watch: Watch::new(now, &policy, group.as_ref(), &self.mounts),
                     life: Lifecycle::new(now, times, policy.tier),
                     report: report(&policy, &plan, self.surroundings.host.landlock_abi),
                     limits: policy.limits.in_force(&policy.cgroup, policy.identity),

@@ -108,6 +108,9 @@ impl Server {
     pub(super) fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
         match self.jails.remove(&exec) {
             Some(mut jail) => {
+                if let Some(scout) = std::mem::take(&mut jail.watch).into_scout() {
+                    self.given_up.add_scout(scout);
+                }
                 if !jail.gone {
                     self.given_up.add(jail.child, jail.leavings.uid.take());
                 }

@@ -70,44 +70,22 @@ fn a_required_layer_that_is_not_there_is_a_refusal() {
 
 #[test]
 fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
-    use CgroupKind::{Hybrid, V1, V2};
+    use CgroupKind::{Hybrid, None as Nothing, V1, V2};
     let profile = profile_with("[limits]\ncpu = \"5s\"");
+    let (no_memory, no_cpu) = ("the memory limit of", "the CPU limit holds for each");
+    let no_pids = "of 512 processes";
     for (kind, [memory, pids, cpu], tier, texts) in [
         (V2, [true; 3], Tier::Nested, &[][..]),
-        (
-            Hybrid,
-            [true, false, true],
-            Tier::HostRoot,
-            &["of 512 processes"],
-        ),
-        (
-            V1,
-            [false, true, true],
-            Tier::HostRoot,
-            &["the memory limit of"],
-        ),
+        (Hybrid, [true, false, true], Tier::HostRoot, &[no_pids]),
+        (V1, [false, true, true], Tier::HostRoot, &[no_memory]),
         (V1, [true, false, true], Tier::Rootless, &[]),
+        (V1, [true, true, false], Tier::HostRoot, &[no_cpu]),
+        (Nothing, [false; 3], Tier::Rootless, &[no_memory, no_cpu]),
         (
-            V1,
-            [true, true, false],
-            Tier::HostRoot,
-            &["the CPU limit holds for each"],
-        ),
-        (
-            CgroupKind::None,
-            [false; 3],
-            Tier::Rootless,
-            &["the memory limit of", "the CPU limit holds for each"],
-        ),
-        (
-            CgroupKind::None,
+            Nothing,
             [false; 3],
             Tier::HostRoot,
-            &[
-                "the memory limit of",
-                "the CPU limit holds for each",
-                "of 512 processes",
-            ],
+            &[no_memory, no_cpu, no_pids],
         ),
     ] {
         let cgroup = CgroupFacts {
@@ -134,11 +112,31 @@ fn what_control_groups_do_not_limit_is_reported_with_the_remedy() {
         }
         let in_force = policy.limits.in_force(&policy.cgroup, policy.identity);
         assert_eq!(in_force.memory_bytes.is_some(), memory, "{kind}");
-        // Those of a user other than root are limited, if only together.
-        assert!(in_force.pids.is_some(), "{kind}");
-        let root = Identity::RootWithoutCapabilities;
-        let in_force = policy.limits.in_force(&policy.cgroup, root);
-        assert_eq!(in_force.pids.is_some(), pids, "{kind}");
+    }
+}
+
+#[test]
+fn a_limit_of_processes_is_in_force_where_a_group_or_the_kernel_holds_it() {
+    let caller = Identity::Caller {
+        uid: 1000,
+        gid: 1000,
+    };
+    for (identity, grouped, expected) in [
+        (caller, true, true),
+        // Of the user as a whole.
+        (caller, false, true),
+        (Identity::RootWithoutCapabilities, true, true),
+        // The kernel exempts root.
+        (Identity::RootWithoutCapabilities, false, false),
+    ] {
+        let facts = facts(Tier::HostRoot);
+        let policy = resolve(&profile_with(""), &invocation("x"), &facts).unwrap();
+        let cgroup = CgroupFacts {
+            pids: grouped,
+            ..policy.cgroup
+        };
+        let in_force = policy.limits.in_force(&cgroup, identity);
+        assert_eq!(in_force.pids.is_some(), expected, "{identity:?} {grouped}");
     }
 }
 
