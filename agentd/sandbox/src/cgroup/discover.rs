@@ -111,9 +111,17 @@ fn version_2(mounts: &[Mount], memberships: &[Membership], own: &[i32]) -> Resul
     Err(reasons.join("; "))
 }
 
-fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, String> {
-    let mut reasons = Vec::new();
-    let (mut roots, mut claims) = (Vec::new(), Vec::new());
+/// This launcher's groups in every hierarchy that has a use.
+#[derive(Default)]
+struct Made {
+    roots: Vec<Dir>,
+    claims: Vec<Claim>,
+    /// Why there is none in some.
+    reasons: Vec<String>,
+}
+
+fn make_roots(mounts: &[Mount], memberships: &[Membership]) -> Made {
+    let mut made = Made::default();
     for (role, controller) in [
         (Role::Unified, None),
         (Role::Memory, Some("memory")),
@@ -122,7 +130,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         (Role::Freezer, Some("freezer")),
     ] {
         // The unified hierarchy kills and counts CPU time as well.
-        let unified = roots.iter().any(|dir: &Dir| dir.role == Role::Unified);
+        let unified = made.roots.iter().any(|dir| dir.role == Role::Unified);
         if unified && matches!(role, Role::Cpu | Role::Freezer) {
             continue;
         }
@@ -131,12 +139,21 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, St
         };
         match make_root(role, &place) {
             Ok((root, claim)) => {
-                roots.push(root);
-                claims.extend(claim);
+                made.roots.push(root);
+                made.claims.extend(claim);
             }
-            Err(reason) => reasons.push(reason),
+            Err(reason) => made.reasons.push(reason),
         }
     }
+    made
+}
+
+fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, String> {
+    let Made {
+        roots,
+        claims,
+        reasons,
+    } = make_roots(mounts, memberships);
     let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
     let facts = CgroupFacts {
         kind: if is_there(Role::Unified) {
