@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::chown,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -24,8 +25,10 @@ struct Delegated(Vec<PathBuf>);
 impl Delegated {
     /// In the unified hierarchy alone, or in those of version 1 and the unified one beside them.
     fn to(mode: Mode) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         let top = Path::new("/sys/fs/cgroup");
-        let name = format!("agentd-test-{}-{mode:?}", std::process::id());
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("agentd-test-{}-{number}", std::process::id());
         let hierarchies: Vec<PathBuf> = if top.join("cgroup.controllers").exists() {
             fs::write(top.join("cgroup.subtree_control"), "+memory +pids").unwrap();
             vec![top.to_owned()]
