@@ -85,9 +85,8 @@ pub(crate) fn maker_of(path: &Path) -> Maker {
     };
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) if is_at(path, &lock) => Maker::Gone(Claim { _lock: Some(lock) }),
-        // It went, and what has its name now is another one, or nothing.
-        Ok(_) => Maker::Alive,
-        Err((_, Errno::EWOULDBLOCK)) => Maker::Alive,
+        // When it was locked too late, what has its name now is another one, or nothing.
+        Ok(_) | Err((_, Errno::EWOULDBLOCK)) => Maker::Alive,
         Err((_, _)) => Maker::Unknown,
     }
 }

@@ -136,9 +136,17 @@ fn version_2(
     Err(obstacles)
 }
 
-fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Vec<Obstacle>> {
-    let mut obstacles = Vec::new();
-    let (mut roots, mut claims) = (Vec::new(), Vec::new());
+/// This launcher's groups in every hierarchy that has a use.
+#[derive(Default)]
+struct Made {
+    roots: Vec<Dir>,
+    claims: Vec<Claim>,
+    /// Why there is none in some.
+    obstacles: Vec<Obstacle>,
+}
+
+fn make_roots(mounts: &[Mount], memberships: &[Membership]) -> Made {
+    let mut made = Made::default();
     for (role, controller) in [
         (Role::Unified, None),
         (Role::Memory, Some("memory")),
@@ -147,7 +155,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Ve
         (Role::Freezer, Some("freezer")),
     ] {
         // The unified hierarchy kills and counts CPU time as well.
-        let unified = roots.iter().any(|dir: &Dir| dir.role == Role::Unified);
+        let unified = made.roots.iter().any(|dir| dir.role == Role::Unified);
         if unified && matches!(role, Role::Cpu | Role::Freezer) {
             continue;
         }
@@ -156,12 +164,21 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Ve
         };
         match make_root(role, &place) {
             Ok((root, claim)) => {
-                roots.push(root);
-                claims.extend(claim);
+                made.roots.push(root);
+                made.claims.extend(claim);
             }
-            Err(obstacle) => obstacles.push(obstacle),
+            Err(obstacle) => made.obstacles.push(obstacle),
         }
     }
+    made
+}
+
+fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Vec<Obstacle>> {
+    let Made {
+        roots,
+        claims,
+        obstacles,
+    } = make_roots(mounts, memberships);
     let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
     let facts = CgroupFacts {
         kind: if is_there(Role::Unified) {
