@@ -246,7 +246,7 @@ fn only_what_the_policy_refuses_is_a_denial_and_only_once() {
 fn no_script_and_no_output_make_the_search_long() {
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
     let many_words = format!("a: line 1: {}Permission denied\n", "p: ".repeat(330));
-    let other_words: String = (0..40_000)
+    let other_words: Vec<_> = (0..40_000)
         .map(|n| format!("a: line 1: {n}p: {n}q: {n}r: Permission denied\n"))
         .collect();
     let deep = format!("/{}", "d/".repeat(2000));
@@ -260,7 +260,7 @@ fn no_script_and_no_output_make_the_search_long() {
     ];
     let outputs = [
         many_words.repeat(128),
-        other_words,
+        other_words.concat(),
         repeated("'p' Permission denied\n", 128 << 10),
         repeated("a: \u{2018}", 128 << 10),
     ];

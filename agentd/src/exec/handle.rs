@@ -1,6 +1,8 @@
 //! One execution as the rest of the daemon holds it: its record, its progress, and a way to ask for
 //! its end. Only its driver writes.
 
+mod presence;
+
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -16,24 +18,16 @@ use agentd_sandbox::{
 use tokio::sync::{Notify, mpsc, watch};
 use tonic::codegen::Bytes;
 
+pub use presence::Presence;
+
 use super::{
     Excerpt, ExecId, ExecSpec, ExitResult, Labels, Offsets, StartReport, Stats, Stdin, Tuning,
     disk::Disk,
-    kept::KeptFile,
+    kept::{KeptFile, Slot},
     lifecycle::Stop,
     log::{Cursor, Found, Front, Log, Look, ReaderId},
     progress::{Attachment, Control, ExecState, NotStarted, Progress},
 };
-
-/// The file that keeps an execution's output.
-#[derive(Debug)]
-enum Kept {
-    /// Nothing is in it yet, or there is none.
-    Nothing,
-    File(Arc<KeptFile>),
-    /// It was closed for good.
-    LetGo,
-}
 
 /// One execution.
 #[derive(Debug)]
@@ -55,7 +49,7 @@ pub struct Exec {
     control: mpsc::UnboundedSender<Control>,
     readers: AtomicUsize,
     stdin: OnceLock<Stdin>,
-    kept: Mutex<Kept>,
+    kept: Slot,
     /// A reader has read something.
     read_on: Notify,
 }
@@ -91,7 +85,7 @@ impl Exec {
             control,
             readers: AtomicUsize::new(0),
             stdin: OnceLock::new(),
-            kept: Mutex::new(Kept::Nothing),
+            kept: Slot::default(),
             read_on: Notify::new(),
         };
         (Arc::new(exec), inbox)
@@ -165,27 +159,16 @@ impl Exec {
 
     /// The file that keeps its output, while something is in it.
     pub(super) fn kept(&self) -> Option<Arc<KeptFile>> {
-        match &*self.lock_kept() {
-            Kept::File(file) => Some(Arc::clone(file)),
-            Kept::Nothing | Kept::LetGo => None,
-        }
+        self.kept.get()
     }
 
     pub(super) fn set_kept(&self, file: &Arc<KeptFile>) {
-        let mut kept = self.lock_kept();
-        match *kept {
-            Kept::Nothing => *kept = Kept::File(Arc::clone(file)),
-            Kept::File(_) | Kept::LetGo => {}
-        }
+        self.kept.set(file);
     }
 
     /// Closes the file that keeps its output. What is in the record can still be read.
     pub fn let_go_of_output(&self) {
-        *self.lock_kept() = Kept::LetGo;
-    }
-
-    fn lock_kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.let_go();
     }
 
     /// Creation time.
@@ -276,14 +259,6 @@ impl Exec {
         drop(self.control.send(Control::Resize(size)));
     }
 
-    /// Counts the holder as somebody who cares about the command, until dropped.
-    #[must_use]
-    pub fn presence(self: &Arc<Self>) -> Presence {
-        let before = self.readers.fetch_add(1, Ordering::AcqRel);
-        self.tell_readers(before.saturating_add(1));
-        Presence(Arc::clone(self))
-    }
-
     pub(super) fn readers(&self) -> usize {
         self.readers.load(Ordering::Acquire)
     }
@@ -292,10 +267,6 @@ impl Exec {
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.readers() > 0
-    }
-
-    fn tell_readers(&self, count: usize) {
-        drop(self.control.send(Control::Readers(count)));
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
@@ -405,16 +376,5 @@ fn front(log: &Log) -> Front {
     Front {
         bytes: log.written().total(),
         seq: log.last_seq(),
-    }
-}
-
-/// Somebody who cares about a command. While there is one, the command is not ended for lack of readers.
-#[derive(Debug)]
-pub struct Presence(Arc<Exec>);
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        let before = self.0.readers.fetch_sub(1, Ordering::AcqRel);
-        self.0.tell_readers(before.saturating_sub(1));
     }
 }
