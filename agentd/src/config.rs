@@ -226,6 +226,15 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Others than those who run the daemon may use it.
+    pub fn is_shared(&self) -> bool {
+        let strangers = self.allowed.uids.iter();
+        let mut strangers = strangers.filter(|uid| !self.operators.contains(uid));
+        strangers.next().is_some() || !self.allowed.gids.is_empty()
+    }
+}
+
 /// Commands at once, and requests that wait beyond that.
 fn execs(at_once: Option<usize>, queued: Option<usize>) -> Result<(usize, usize), ConfigError> {
     let at_once = at_once.unwrap_or(DEFAULT_MAX_EXECS);

@@ -44,8 +44,8 @@ pub enum AdmitError {
     Expired(ExecId),
     /// Too many at once.
     #[error(
-        "{0} commands are running already, the most this daemon runs at once, and the queue is full \
-         or the request does not wait; try again later"
+        "{0} commands at once are the most this daemon runs (for several users: of one user, fewer), and \
+         the queue is full or the request does not wait; try again later"
     )]
     Full(usize),
     /// The daemon is about to stop.
@@ -100,6 +100,14 @@ impl Registry {
     #[must_use]
     pub fn with_queue(mut self, max_queued: usize) -> Self {
         self.admission = Arc::new(Admission::new(self.admission.max_running(), max_queued));
+        self
+    }
+
+    /// Lets no user hold all slots, since several users share them. For a registry that is still empty.
+    #[must_use]
+    pub fn with_shares(mut self) -> Self {
+        let (max_running, max_queued) = self.capacity();
+        self.admission = Arc::new(Admission::new(max_running, max_queued).shared());
         self
     }
 
