@@ -241,6 +241,15 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Others than those who run the daemon may use it.
+    pub fn is_shared(&self) -> bool {
+        let strangers = self.allowed.uids.iter();
+        let mut strangers = strangers.filter(|uid| !self.operators.contains(uid));
+        strangers.next().is_some() || !self.allowed.gids.is_empty()
+    }
+}
+
 /// Commands at once.
 fn max_execs(configured: Option<usize>, open_files: u64) -> Result<usize, ConfigError> {
     match configured {

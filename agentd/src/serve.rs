@@ -17,6 +17,7 @@ use thiserror::Error;
 
 mod accept;
 mod life;
+mod slots;
 
 use crate::{
     config::{Config, Mode},

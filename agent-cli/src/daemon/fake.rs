@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -58,6 +58,8 @@ pub(super) enum How {
 pub(super) struct Told {
     /// How often it was told to end something.
     pub(super) terminate: AtomicU32,
+    /// It does not know what it is told to end.
+    pub(super) knows_nothing: AtomicBool,
     /// How many executions it has begun.
     pub(super) begun: AtomicU32,
     /// How many sessions it was told to delete, keep alive.

@@ -38,6 +38,12 @@ const QUEUE: Duration = Duration::from_secs(30);
 /// What the model reads after the session had to be opened again.
 const RENEWED: &str = "[new session: the old one was gone (expired, or agentd was restarted); the working directory and exported variables started afresh, /tmp is empty, background commands of the old session have ended]";
 
+/// Tools whose calls are about an execution and are none.
+const ABOUT_OTHERS: [&str; 2] = ["bash_output", "bash_kill"];
+/// What the model reads when such a call was interrupted.
+const UNANSWERED: &str =
+    "[interrupted before the answer came; read the command's state with bash_output]";
+
 /// Where and how confined commands run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxChoice {
@@ -141,6 +147,9 @@ impl Tools for ToolPort {
             tokio::pin!(run);
             let result = tokio::select! {
                 result = &mut run => result,
+                // Nothing of the daemon's has to end: it looks at a command, or ends one by itself.
+                () = cancel.cancelled(), if !is_execution(&call.name) =>
+                    return ToolOutcome::of_text(ToolStatus::Interrupted, UNANSWERED.to_owned()),
                 () = cancel.cancelled() => self.stop(&id, run.as_mut()).await,
             };
             match result {
@@ -237,15 +246,20 @@ impl ToolPort {
         run: impl Future<Output = Result<v1::ToolResult, DaemonError>>,
     ) -> Result<v1::ToolResult, DaemonError> {
         let order = async {
-            // A call that cannot be ended any more has ended, or its connection has.
-            drop(exec::terminate(&self.link, id).await);
-            tokio::time::sleep(STOP_TIMEOUT).await;
+            // A call that cannot be ended any more has ended, or its connection has: no result will come.
+            if exec::terminate(&self.link, id).await.is_ok() {
+                tokio::time::sleep(STOP_TIMEOUT).await;
+            }
         };
         tokio::select! {
             result = run => result,
             () = order => Err(DaemonError::NoResult),
         }
     }
+}
+
+fn is_execution(tool: &str) -> bool {
+    !ABOUT_OTHERS.contains(&tool)
 }
 
 /// The same call again gives the same result: the call's id is the execution's.
@@ -259,9 +273,7 @@ impl Call for ToolRequest {
     fn open(&self, line: Line, resume: Resume) -> BoxFuture<'_, Result<Pieces, Status>> {
         Box::pin(async move {
             let channel = line.channel;
-            if let Resume::After(seq) = resume
-                && seq > 0
-            {
+            if matches!(resume, Resume::After(_)) && is_execution(&self.0.name) {
                 // ORDER: before the call: a daemon that has forgotten the execution would start it again.
                 let exec_id = self.0.call_id.clone();
                 exec::client(channel.clone())

@@ -121,6 +121,32 @@ async fn an_interrupt_ends_the_command_and_keeps_what_it_printed() {
     assert_eq!(fake.told.terminate.load(Ordering::Relaxed), 2);
 }
 
+/// An interrupt is heard of within two seconds, whatever the daemon does about it.
+#[tokio::test]
+async fn an_interrupt_of_what_cannot_be_ended_is_answered_soon() {
+    for (tool, orders) in [
+        ("bash_output", 0..=0),
+        ("bash_kill", 0..=0),
+        ("bash", 2..=20),
+    ] {
+        let fake = fake::start().await;
+        let port = port(&fake, None);
+        fake.told.knows_nothing.store(true, Ordering::Relaxed);
+        fake.told.cuts.lock().unwrap().push_back((0, How::Stall));
+        let (canceller, cancel) = cancel_pair();
+        let begun = std::time::Instant::now();
+        let (outcome, ()) = tokio::join!(call(&port, tool, &cancel, || ()), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            canceller.cancel();
+        });
+        assert_eq!(outcome.status, ToolStatus::Interrupted, "{tool}");
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(4), "{tool}: {took:?}");
+        let told = fake.told.terminate.load(Ordering::Relaxed);
+        assert!(orders.contains(&told), "{tool}: {told}");
+    }
+}
+
 #[tokio::test]
 async fn a_call_whose_stream_breaks_runs_once_and_has_its_whole_result() {
     for how in [How::Quietly, How::Unavailable, How::TooSlow, How::Reset] {

@@ -1,9 +1,10 @@
 //! How many commands run at once, and who is next. Beyond the most that may run, requests wait in a
 //! bounded queue, first come first served within a user and turn by turn between users, so that one
-//! user's flood keeps nobody else waiting behind it.
+//! user's flood keeps nobody else waiting behind it. Where several users share a daemon, none may hold all
+//! slots: commands can run for hours.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,12 +12,13 @@ use tokio::sync::oneshot;
 
 /// The right to run, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Slot(Option<Arc<Admission>>);
+pub(super) struct Slot(Option<(Arc<Admission>, u32)>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(admission) = self.0.take() {
-            admission.release();
+        if let Some((admission, uid)) = self.0.take() {
+            admission.lock().give_back(uid);
+            admission.grant();
         }
     }
 }
@@ -65,13 +67,16 @@ pub(super) enum Entry {
 #[derive(Debug)]
 pub(super) struct Admission {
     max_running: usize,
+    /// Most that one user runs.
+    share: usize,
     max_queued: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    running: usize,
+    /// Slots in use, by user; none of zero.
+    running: BTreeMap<u32, usize>,
     closed: bool,
     newest: u64,
     /// Users in the order of their turns, none without a ticket.
@@ -88,17 +93,27 @@ impl Admission {
     pub(super) fn new(max_running: usize, max_queued: usize) -> Self {
         Self {
             max_running,
+            share: max_running,
             max_queued,
             state: Mutex::default(),
+        }
+    }
+
+    /// Keeps one slot in eight, and one at least where there are two, from any one user.
+    pub(super) fn shared(self) -> Self {
+        let kept = self.max_running.checked_div(8).unwrap_or(0).max(1);
+        Self {
+            share: self.max_running.saturating_sub(kept).max(1),
+            ..self
         }
     }
 
     /// Asks for a slot for `uid`; `None`: there is none, and no place in the queue either.
     pub(super) fn enter(self: &Arc<Self>, uid: u32, may_wait: MayWait) -> Option<Entry> {
         let mut state = self.lock();
-        if state.running < self.max_running {
-            state.running = state.running.saturating_add(1);
-            return Some(Entry::Now(Slot(Some(Arc::clone(self)))));
+        if state.has_room(uid, self) {
+            state.give(uid);
+            return Some(Entry::Now(Slot(Some((Arc::clone(self), uid)))));
         }
         if may_wait == MayWait::No
             || (state.queued() >= self.max_queued && !state.displace_for(uid))
@@ -125,7 +140,7 @@ impl Admission {
 
     /// Number of slots in use.
     pub(super) fn running(&self) -> usize {
-        self.lock().running
+        self.lock().running()
     }
 
     /// Number of those who wait.
@@ -143,21 +158,15 @@ impl Admission {
         self.max_queued
     }
 
-    /// A slot is free: the next one has it.
-    fn release(self: &Arc<Self>) {
+    /// Whoever is next has what is free.
+    fn grant(self: &Arc<Self>) {
         loop {
-            let ticket = {
-                let mut state = self.lock();
-                let Some(ticket) = state.next() else {
-                    state.running = state.running.saturating_sub(1);
-                    return;
-                };
-                ticket
-            };
-            // ORDER: not under the lock, since a slot that is not taken comes back here.
-            match ticket.slot.send(Slot(Some(Arc::clone(self)))) {
-                Ok(()) => return,
-                Err(mut slot) => slot.0 = None,
+            let next = self.lock().next(self);
+            let Some((uid, ticket)) = next else { return };
+            // ORDER: not under the lock, since a slot that is not taken is given back here.
+            if let Err(mut slot) = ticket.slot.send(Slot(Some((Arc::clone(self), uid)))) {
+                slot.0 = None;
+                self.lock().give_back(uid);
             }
         }
     }
@@ -188,14 +197,39 @@ impl State {
         }
     }
 
-    /// The oldest ticket of the user whose turn it is; then it is the next user's turn.
-    fn next(&mut self) -> Option<Ticket> {
-        let (uid, mut tickets) = self.turns.pop_front()?;
+    fn running(&self) -> usize {
+        self.running.values().sum()
+    }
+
+    fn has_room(&self, uid: u32, admission: &Admission) -> bool {
+        let own = self.running.get(&uid).copied().unwrap_or(0);
+        own < admission.share && self.running() < admission.max_running
+    }
+
+    fn give(&mut self, uid: u32) {
+        let own = self.running.entry(uid).or_default();
+        *own = own.saturating_add(1);
+    }
+
+    fn give_back(&mut self, uid: u32) {
+        if let Some(own) = self.running.get_mut(&uid) {
+            *own = own.saturating_sub(1);
+        }
+        self.running.retain(|_, own| *own > 0);
+    }
+
+    /// The oldest ticket of the user whose turn it is among those who may run more, and a slot for it; then
+    /// it is the next user's turn.
+    fn next(&mut self, admission: &Admission) -> Option<(u32, Ticket)> {
+        let mut users = self.turns.iter();
+        let turn = users.position(|(uid, _)| self.has_room(*uid, admission))?;
+        let (uid, mut tickets) = self.turns.remove(turn)?;
         let ticket = tickets.pop_front();
         if !tickets.is_empty() {
             self.turns.push_back((uid, tickets));
         }
-        ticket
+        self.give(uid);
+        Some((uid, ticket?))
     }
 
     /// Makes room in a full queue at the expense of whoever fills it; false when that is `uid` itself.
@@ -304,6 +338,54 @@ mod tests {
         drop(unheard);
         assert_eq!((admission.running(), admission.queued()), (0, 0));
         admission.close();
+    }
+
+    /// Commands may run for hours, so that whose turn it is helps nobody.
+    #[test]
+    fn where_users_share_a_daemon_none_holds_all_slots() {
+        for (all, share) in [(1, 1), (2, 1), (3, 2), (16, 14), (64, 56)] {
+            let admission = Arc::new(Admission::new(all, 100).shared());
+            let mut flood: Vec<_> = (0..share)
+                .map(|_| now(admission.enter(1, MayWait::Yes)))
+                .collect();
+            let mut more = later(admission.enter(1, MayWait::Yes));
+            assert!(admission.enter(1, MayWait::No).is_none(), "{all}");
+            if all > 1 {
+                let other = now(admission.enter(2, MayWait::No));
+                drop(other);
+            }
+            assert!(
+                has_turn(&mut more).is_none(),
+                "{all}: what is kept stays kept"
+            );
+            flood.pop();
+            let slot = has_turn(&mut more).expect("its own slot is free again");
+            assert_eq!((admission.running(), admission.queued()), (share, 0));
+            drop((slot, flood));
+            assert_eq!(admission.running(), 0);
+        }
+        // The control: alone, a user has them all.
+        let admission = Arc::new(Admission::new(3, 1));
+        let all: Vec<_> = (0..3)
+            .map(|_| now(admission.enter(1, MayWait::No)))
+            .collect();
+        assert_eq!(all.len(), 3);
+    }
+
+    #[test]
+    fn a_user_at_its_share_keeps_nobody_behind_it_from_running() {
+        let admission = Arc::new(Admission::new(4, 100).shared());
+        let held: Vec<_> = (0..3)
+            .map(|_| now(admission.enter(1, MayWait::Yes)))
+            .collect();
+        let last = now(admission.enter(2, MayWait::Yes));
+        let mut first_in_line = later(admission.enter(1, MayWait::Yes));
+        let mut behind = later(admission.enter(3, MayWait::Yes));
+        drop(last);
+        assert!(has_turn(&mut first_in_line).is_none());
+        drop(has_turn(&mut behind).expect("it may run"));
+        drop(held);
+        assert!(has_turn(&mut first_in_line).is_some());
     }
 
     #[test]

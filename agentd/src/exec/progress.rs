@@ -25,8 +25,8 @@ pub enum NotStarted {
     LauncherGone,
     /// No slot became free for it in time.
     #[error(
-        "{0} commands are running, the most this daemon runs at once, and none ended in time; try \
-         again later"
+        "{0} commands at once are the most this daemon runs (for several users: of one user, fewer), and \
+         none ended in time; try again later"
     )]
     Full(usize),
     /// The daemon is about to stop, and it was still waiting for its turn.

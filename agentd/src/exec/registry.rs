@@ -45,8 +45,8 @@ pub enum AdmitError {
     Expired(ExecId),
     /// Too many at once.
     #[error(
-        "{0} commands are running already, the most this daemon runs at once, and the queue is full \
-         or the request does not wait; try again later"
+        "{0} commands at once are the most this daemon runs (for several users: of one user, fewer), and \
+         the queue is full or the request does not wait; try again later"
     )]
     Full(usize),
     /// The daemon is about to stop.
@@ -110,6 +110,14 @@ impl Registry {
     #[cfg(test)]
     pub(super) fn with_disk(mut self, disk: &Disk) -> Self {
         self.disk = disk.clone();
+        self
+    }
+
+    /// Lets no user hold all slots, since several users share them. For a registry that is still empty.
+    #[must_use]
+    pub fn with_shares(mut self) -> Self {
+        let (max_running, max_queued) = self.capacity();
+        self.admission = Arc::new(Admission::new(max_running, max_queued).shared());
         self
     }
 

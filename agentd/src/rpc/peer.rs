@@ -1,15 +1,18 @@
 //! Who is at the other end of a connection, as the kernel says, and whether they may talk to us.
 
 use std::{
+    fmt::Debug,
+    io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use agentd_sandbox::policy::Caller;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::UnixStream,
-    sync::OwnedSemaphorePermit,
+    time::Sleep,
 };
 use tonic::{Request, transport::server::Connected};
 
@@ -48,18 +51,31 @@ pub(super) fn caller<T>(request: &Request<T>) -> Result<Caller, Problem> {
         .ok_or_else(|| Problem::not_authorized("the connection has no known peer"))
 }
 
+/// What a connection holds until it closes.
+trait Held: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Held for T {}
+
+/// Bytes of the greeting that HTTP/2 begins with: the preface, and the head of the first frame.
+const GREETING: usize = 24 + 9;
+
 /// An accepted connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
     peer: PeerInfo,
+    /// Until when the client has to have greeted, and how much of that has come.
+    greeting: Option<(Pin<Box<Sleep>>, usize)>,
     /// Given back when the connection closes.
-    _permit: OwnedSemaphorePermit,
+    _place: Box<dyn Held>,
 }
 
 impl Connection {
-    /// Asks the kernel who is at the other end.
-    pub fn accept(stream: UnixStream, permit: OwnedSemaphorePermit) -> std::io::Result<Self> {
+    /// Asks the kernel who is at the other end. `place` is dropped when the connection closes.
+    pub fn accept(
+        stream: UnixStream,
+        place: impl Debug + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let credentials = stream.peer_cred()?;
         Ok(Self {
             stream,
@@ -69,8 +85,16 @@ impl Connection {
                     gid: credentials.gid(),
                 },
             },
-            _permit: permit,
+            greeting: None,
+            _place: Box::new(place),
         })
+    }
+
+    /// Ends unless the client greets within `patience`.
+    #[must_use]
+    pub fn greeting_within(mut self, patience: Duration) -> Self {
+        self.greeting = Some((Box::pin(tokio::time::sleep(patience)), 0));
+        self
     }
 
     /// The peer.
@@ -93,8 +117,19 @@ impl AsyncRead for Connection {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some((deadline, seen)) = &mut self.greeting else {
+            return read;
+        };
+        *seen = seen.saturating_add(buffer.filled().len().saturating_sub(before));
+        if *seen >= GREETING {
+            self.greeting = None;
+        } else if read.is_pending() && deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
@@ -103,15 +138,15 @@ impl AsyncWrite for Connection {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 
@@ -119,24 +154,51 @@ impl AsyncWrite for Connection {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_greet_loses_the_place_and_who_did_may_be_silent() {
+        for (greeting, stays) in [
+            (0, false),
+            (1, false),
+            (GREETING - 1, false),
+            (GREETING, true),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let connection = Connection::accept(ours, ()).unwrap();
+            let mut connection = connection.greeting_within(Duration::from_millis(50));
+            theirs.write_all(&vec![b'P'; greeting]).await.unwrap();
+            let mut bytes = vec![0; 100];
+            let reading = async {
+                loop {
+                    connection.read(&mut bytes).await?;
+                }
+            };
+            let patience = Duration::from_millis(if stays { 200 } else { 5000 });
+            let read: Result<io::Result<()>, _> = tokio::time::timeout(patience, reading).await;
+            match read {
+                Ok(Err(error)) => {
+                    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+                    assert!(!stays, "{greeting}");
+                }
+                Ok(Ok(())) => panic!("it never ends well"),
+                Err(_elapsed) => assert!(stays, "{greeting}"),
+            }
+        }
+    }
 
     #[test]
     fn only_listed_users_and_groups_are_admitted() {

@@ -13,7 +13,9 @@ use agentd_proto::v1::{self as pb, tool_service_server::ToolService};
 use tonic::{Request, Response, Status};
 
 use self::{definitions::Tool, session::Missing};
-use super::{Daemon, convert::Asker, encode, seat::Placed, status::Problem, stream, tool_text};
+use super::{
+    Daemon, convert::Asker, encode, features, seat::Placed, status::Problem, stream, tool_text,
+};
 use crate::exec::{Exec, Reader};
 
 /// Bytes of output that are kept in a file for later commands of the session.
@@ -90,6 +92,7 @@ impl Tools {
     fn bash_output(&self, asker: Asker<'_>, call: pb::CallToolRequest) -> Answer {
         let input = input::BashOutput::parse(&call.input_json)?;
         let session = session::of(&self.0, asker, &call)?;
+        refuse_fields_of_bash(&call)?;
         let exec = session::find(&session, &input.bash_id)?.exec;
         let (answers, responses) = answer::stream();
         let read = output::Read {
@@ -105,6 +108,7 @@ impl Tools {
     fn bash_kill(&self, asker: Asker<'_>, call: &pb::CallToolRequest) -> Answer {
         let input = input::BashKill::parse(&call.input_json)?;
         let session = session::of(&self.0, asker, call)?;
+        refuse_fields_of_bash(call)?;
         let exec = session::find(&session, &input.bash_id)?.exec;
         let (answers, responses) = answer::stream();
         tokio::spawn(kill::run(exec, answers));
@@ -135,6 +139,32 @@ fn wire_spec(call: pb::CallToolRequest, input: &input::Bash) -> pb::ExecSpec {
         expected_boot_id: call.expected_boot_id,
         background: input.background,
         ..pb::ExecSpec::default()
+    }
+}
+
+/// What says how a command runs means nothing to a tool that runs none, and is never ignored.
+fn refuse_fields_of_bash(call: &pb::CallToolRequest) -> Result<(), Problem> {
+    let given = [
+        (
+            "sandbox",
+            call.sandbox
+                .as_ref()
+                .is_some_and(|own| *own != pb::SandboxSpec::default()),
+        ),
+        ("cwd", !call.cwd.is_empty()),
+        (
+            "limits",
+            call.limits
+                .as_ref()
+                .is_some_and(|own| *own != pb::LimitRequest::default()),
+        ),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((field, _)) => Err(Problem::invalid(format!(
+            "'{field}' does not apply to {}, which runs no command; leave it out",
+            crate::text::neutralise(&call.name)
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -175,6 +205,8 @@ impl ToolService for Tools {
         let call = std::mem::take(request.get_mut());
         let asker = self.0.asker(&request)?;
         self.0.require_boot(&call.expected_boot_id)?;
+        // ORDER: before anything is done, for every tool alike.
+        features::require(&call.required_features, asker.features)?;
         match self.call(asker, call).await {
             Ok(responses) => Ok(Response::new(responses)),
             Err(Missing::Told(text)) => Ok(Response::new(answer::at_once(answer::error(text)))),

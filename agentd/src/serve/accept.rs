@@ -2,15 +2,26 @@
 
 use std::{io, os::unix::net::UnixStream as StdStream, sync::Arc, time::Duration};
 
+use agentd_sandbox::policy::Caller;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc},
 };
 
+use super::slots::{Capacity, Place, Slots};
 use crate::rpc::{Allowed, Connection};
 
-/// Connections at once. More wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 128;
+/// Connections at once.
+const CAPACITY: Capacity = Capacity {
+    of_user: 128,
+    in_all: 384,
+    for_operators: 16,
+    waiting: 128,
+    patience: Duration::from_secs(10),
+};
+
+/// A client greets at once. One that does not only takes a place.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Pause when the process is out of descriptors: accepting again at once would only burn time.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -18,33 +29,36 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// Where accepted connections go.
 pub(super) type Accepted = mpsc::Sender<io::Result<Connection>>;
 
-/// Connections that may still be opened.
-pub(super) fn slots() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MAX_CONNECTIONS))
+/// Connections that may be opened.
+pub(super) fn slots(operators: &[u32]) -> Arc<Slots> {
+    Slots::new(CAPACITY, operators.to_vec())
 }
 
 /// Accepts until the receiver is gone.
 pub(super) async fn accept(
     listener: UnixListener,
     allowed: Allowed,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     accepted: Accepted,
 ) {
     loop {
-        let Ok(permit) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
         let stream = tokio::select! {
             stream = listener.accept() => stream,
             () = accepted.closed() => return,
         };
         match stream {
             Ok((stream, _)) => {
-                let Some(connection) = admit(stream, &allowed, permit) else {
+                let Some(caller) = admitted(&stream, &allowed) else {
                     continue;
                 };
-                if accepted.send(Ok(connection)).await.is_err() {
-                    return;
+                match slots.take(caller.uid) {
+                    Some(place) => pass_on(stream, place, &accepted).await,
+                    // ORDER: not here, or one user's connections would keep others waiting.
+                    None => drop(tokio::spawn(later(
+                        (stream, caller),
+                        Arc::clone(&slots),
+                        accepted.clone(),
+                    ))),
                 }
             }
             Err(error) => {
@@ -55,24 +69,42 @@ pub(super) async fn accept(
     }
 }
 
-fn admit(
-    stream: UnixStream,
-    allowed: &Allowed,
-    permit: OwnedSemaphorePermit,
-) -> Option<Connection> {
-    match Connection::accept(stream, permit) {
-        Ok(connection) => {
-            let caller = connection.peer().caller;
-            if allowed.admits(caller) {
-                return Some(connection);
-            }
-            tracing::warn!(uid = caller.uid, gid = caller.gid, "refused a connection");
-            None
-        }
+/// Who is at the other end, if it may connect.
+fn admitted(stream: &UnixStream, allowed: &Allowed) -> Option<Caller> {
+    let caller = match stream.peer_cred() {
+        Ok(credentials) => Caller {
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+        },
         Err(error) => {
             tracing::warn!(%error, "a connection has no peer credentials");
-            None
+            return None;
         }
+    };
+    if !allowed.admits(caller) {
+        tracing::warn!(uid = caller.uid, gid = caller.gid, "refused a connection");
+        return None;
+    }
+    Some(caller)
+}
+
+/// Passes a connection on once there is a place for it.
+async fn later((stream, caller): (UnixStream, Caller), slots: Arc<Slots>, accepted: Accepted) {
+    match slots.wait(caller.uid).await {
+        Some(place) => pass_on(stream, place, &accepted).await,
+        None => tracing::warn!(uid = caller.uid, "closed a connection: there are too many"),
+    }
+}
+
+async fn pass_on(stream: UnixStream, place: Place, accepted: &Accepted) {
+    match Connection::accept(stream, place) {
+        // An error means that the server is gone.
+        Ok(connection) => drop(
+            accepted
+                .send(Ok(connection.greeting_within(HANDSHAKE)))
+                .await,
+        ),
+        Err(error) => tracing::warn!(%error, "a connection has no peer credentials"),
     }
 }
 

@@ -59,9 +59,12 @@ pub(super) async fn live(
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
     let link = Link::new(launcher.0, launcher.1)?;
-    let registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id)
+    let mut registry = Registry::new(plan.config.max_execs, &plan.identity.boot_id)
         .with_queue(plan.config.max_queued)
         .with_tuning(plan.config.tuning);
+    if plan.config.is_shared() {
+        registry = registry.with_shares();
+    }
     let daemon = Arc::new(Daemon {
         sessions: session::Registry::new(
             link.clone(),
@@ -176,7 +179,7 @@ fn open(door: Door, config: &Config) -> Result<(Connections, Closed), ServeError
             }
         }
         Door::Sockets(sockets) => {
-            let slots = accept::slots();
+            let slots = accept::slots(&config.operators);
             for socket in sockets {
                 let listener =
                     UnixListener::from_std(socket.listener).map_err(ServeError::Runtime)?;

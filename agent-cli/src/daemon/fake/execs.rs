@@ -39,7 +39,8 @@ impl ExecService for Fake {
 
     /// Does not know the command the first time: the order was faster than the call.
     async fn terminate(&self, _: Request<v1::TerminateRequest>) -> Answer<v1::TerminateResponse> {
-        if self.0.terminate.fetch_add(1, Ordering::Relaxed) == 0 {
+        let first = self.0.terminate.fetch_add(1, Ordering::Relaxed) == 0;
+        if first || self.0.knows_nothing.load(Ordering::Relaxed) {
             return Err(Status::not_found("no such execution"));
         }
         self.0.stop.notify_one();

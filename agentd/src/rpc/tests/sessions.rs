@@ -657,6 +657,54 @@ async fn a_model_is_told_what_to_do_about_what_it_asked_wrongly() {
 }
 
 #[tokio::test]
+async fn no_field_of_a_call_is_ignored_by_any_tool() {
+    let mut client = Client::new().await;
+    client.create("s").await.unwrap();
+    client.serve("srv").await;
+    let about = r#"{"bash_id":"srv"}"#;
+    for (name, input) in [
+        ("bash", r#"{"command":"x"}"#),
+        ("bash_output", about),
+        ("bash_kill", about),
+    ] {
+        let mut call = tool(name, input);
+        call.required_features = vec!["sessions".to_owned(), "teleport".to_owned()];
+        let status = client.call(call).await.unwrap_err();
+        assert_eq!(status.code(), Code::FailedPrecondition, "{name}");
+        assert!(status.message().contains("teleport"), "{name}: {status}");
+    }
+    let changes: [(&str, fn(&mut pb::CallToolRequest)); 3] = [
+        ("cwd", |call| call.cwd = "sub".to_owned()),
+        ("sandbox", |call| {
+            call.sandbox = Some(pb::SandboxSpec {
+                profile: "strict".to_owned(),
+                ..pb::SandboxSpec::default()
+            });
+        }),
+        ("limits", |call| {
+            call.limits = Some(pb::LimitRequest {
+                pids: Some(1),
+                ..pb::LimitRequest::default()
+            });
+        }),
+    ];
+    for name in ["bash_output", "bash_kill"] {
+        for (field, change) in changes {
+            let mut call = tool(name, about);
+            change(&mut call);
+            let status = client.call(call).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{name} {field}");
+            assert!(status.message().contains(field), "{name}: {status}");
+        }
+    }
+    // The control: it still runs, and what it can ask for it gets.
+    let mut call = tool("bash_output", about);
+    call.required_features = vec!["sessions".to_owned()];
+    let told = client.call(call).await.unwrap();
+    assert!(!told.is_error && told.text.contains("running"), "{told:?}");
+}
+
+#[tokio::test]
 async fn tools_come_in_a_stable_order() {
     let mut client = Client::new().await;
     let ask = pb::ListToolsRequest {};
