@@ -132,6 +132,44 @@ fn version_2(
 }
 
 fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Vec<Obstacle>> {
+    let (roots, obstacles) = make_roots(mounts, memberships);
+    let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
+    let kind = if is_there(Role::Unified) {
+        CgroupKind::Hybrid
+    } else {
+        CgroupKind::V1
+    };
+    let (memory, pids) = (is_there(Role::Memory), is_there(Role::Pids));
+    let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
+    if !memory && !pids {
+        remove::remove_all(&paths);
+        return Err(obstacles);
+    }
+    if let Err(error) = probe(kind, &roots) {
+        remove::remove_all(&paths);
+        let text = format!("limits cannot be set in version 1: {error}");
+        return Err(vec![Obstacle::other(text)]);
+    }
+    let none = if memory && pids {
+        Cgroups::none("")
+    } else {
+        refused(&obstacles, AS_ROOT)
+    };
+    Ok(Cgroups {
+        facts: CgroupFacts {
+            kind,
+            memory,
+            pids,
+            ..none.facts
+        },
+        placing: Placing::Write,
+        roots,
+        ..none
+    })
+}
+
+/// A directory in each hierarchy where one can be made.
+fn make_roots(mounts: &[Mount], memberships: &[Membership]) -> (Vec<Dir>, Vec<Obstacle>) {
     let mut obstacles = Vec::new();
     let mut roots = Vec::new();
     for (role, controller) in [
@@ -154,51 +192,7 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Ve
             Err(obstacle) => obstacles.push(obstacle),
         }
     }
-    let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
-    let facts = CgroupFacts {
-        kind: if is_there(Role::Unified) {
-            CgroupKind::Hybrid
-        } else {
-            CgroupKind::V1
-        },
-        memory: is_there(Role::Memory),
-        pids: is_there(Role::Pids),
-        remedy: match obstacles.as_slice() {
-            [] => "the kernel or the boot parameters leave out a controller".to_owned(),
-            some => {
-                let uid = nix::unistd::geteuid().as_raw();
-                format!("{}: {AS_ROOT}", obstacle::cause(some, uid))
-            }
-        },
-    };
-    let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
-    if !facts.memory && !facts.pids {
-        remove::remove_all(&paths);
-        return Err(obstacles);
-    }
-    if let Err(error) = probe(facts.kind, &roots) {
-        remove::remove_all(&paths);
-        let root = paths.first().map_or(Path::new("/"), PathBuf::as_path);
-        return Err(vec![Obstacle::of(
-            "limits cannot be set below",
-            root,
-            &error,
-        )]);
-    }
-    Ok(Cgroups {
-        facts: CgroupFacts {
-            remedy: if facts.memory && facts.pids {
-                String::new()
-            } else {
-                facts.remedy.clone()
-            },
-            ..facts
-        },
-        placing: Placing::Write,
-        roots,
-        tried: tried(&obstacles, AS_ROOT),
-        ..Cgroups::none("")
-    })
+    (roots, obstacles)
 }
 
 fn make_root(role: Role, place: &Place) -> Result<Dir, Obstacle> {
