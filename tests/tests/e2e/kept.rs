@@ -57,6 +57,7 @@ fn kept_output_is_read_again_from_any_byte_on_as_the_last_line_says() {
         // The control: without the option the beginning is gone.
         let plain = ["exec", "--json", "--session", "s", "--", &print];
         let ended = daemon.cli(&world, &plain).run();
+        ended.expect_code(0);
         let id = ended.json()["exec_id"].as_str().expect("an id").to_owned();
         let read = daemon.cli(&world, &["logs", &id]).run();
         assert!(read.stdout.len() < length, "{} bytes", read.stdout.len());

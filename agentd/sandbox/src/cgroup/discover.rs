@@ -180,51 +180,41 @@ fn version_1(mounts: &[Mount], memberships: &[Membership]) -> Result<Cgroups, Ve
         obstacles,
     } = make_roots(mounts, memberships);
     let is_there = |wanted| roots.iter().any(|dir: &Dir| dir.role == wanted);
-    let facts = CgroupFacts {
-        kind: if is_there(Role::Unified) {
-            CgroupKind::Hybrid
-        } else {
-            CgroupKind::V1
-        },
-        memory: is_there(Role::Memory),
-        pids: is_there(Role::Pids),
-        cpu: is_there(Role::Unified) || is_there(Role::Cpu),
-        remedy: match obstacles.as_slice() {
-            [] => "the kernel or the boot parameters leave out a controller".to_owned(),
-            some => {
-                let uid = nix::unistd::geteuid().as_raw();
-                format!("{}: {AS_ROOT}", obstacle::cause(some, uid))
-            }
-        },
+    let unified = is_there(Role::Unified);
+    let kind = if unified {
+        CgroupKind::Hybrid
+    } else {
+        CgroupKind::V1
     };
+    let (memory, pids) = (is_there(Role::Memory), is_there(Role::Pids));
+    let cpu = unified || is_there(Role::Cpu);
     let paths: Vec<_> = roots.iter().map(|root| root.path.clone()).collect();
-    if !facts.memory && !facts.pids {
+    if !memory && !pids {
         remove::remove_all(&paths);
         return Err(obstacles);
     }
-    if let Err(error) = probe(facts.kind, &roots) {
+    if let Err(error) = probe(kind, &roots) {
         remove::remove_all(&paths);
-        let root = paths.first().map_or(Path::new("/"), PathBuf::as_path);
-        return Err(vec![Obstacle::of(
-            "limits cannot be set below",
-            root,
-            &error,
-        )]);
+        let text = format!("limits cannot be set in version 1: {error}");
+        return Err(vec![Obstacle::other(text)]);
     }
+    let none = if memory && pids && cpu {
+        Cgroups::none("")
+    } else {
+        refused(&obstacles, AS_ROOT)
+    };
     Ok(Cgroups {
         facts: CgroupFacts {
-            remedy: if facts.memory && facts.pids && facts.cpu {
-                String::new()
-            } else {
-                facts.remedy.clone()
-            },
-            ..facts
+            kind,
+            memory,
+            pids,
+            cpu,
+            ..none.facts
         },
         placing: Placing::Write,
         roots,
         claims,
-        tried: tried(&obstacles, AS_ROOT),
-        ..Cgroups::none("")
+        ..none
     })
 }
 

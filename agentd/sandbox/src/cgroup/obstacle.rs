@@ -20,9 +20,13 @@ enum Kind {
 impl Obstacle {
     /// A call on this directory failed.
     pub(super) fn of(what: &str, directory: &Path, error: &io::Error) -> Self {
-        let kind = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,
-            _other => Kind::Other,
+        let kind = if matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        ) {
+            Kind::Denied
+        } else {
+            Kind::Other
         };
         Self {
             text: format!("{what} {}: {error}", directory.display()),
