@@ -334,3 +334,63 @@ impl Direction {
         (self.held.len() - self.done).min(most).min(left)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_millis(1500);
+
+    /// Says everything again.
+    fn echo(socket: &Path) {
+        let listener = UnixListener::bind(socket).expect("a socket");
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = client.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+    }
+
+    async fn answered(stream: &mut UnixStream) -> bool {
+        let mut byte = [0];
+        let asked = stream.write_all(b"x").await.is_ok();
+        let answer = timeout(Duration::from_secs(1), stream.read_exact(&mut byte)).await;
+        asked && matches!(answer, Ok(Ok(_)))
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_cut_or_forgotten_and_a_busy_one_is_not() {
+        let base = std::env::temp_dir().join(format!("proxy-{}", std::process::id()));
+        std::fs::create_dir(&base).expect("a directory");
+        let upstream = base.join("upstream");
+        echo(&upstream);
+        for fault in [
+            Fault::None,
+            Fault::IdleCut(SILENCE),
+            Fault::IdleHole(SILENCE),
+        ] {
+            let proxy = Proxy::start(&base.join("proxy"), &upstream, move |_| Fate::of(fault));
+            let mut stream = UnixStream::connect(&proxy.socket)
+                .await
+                .expect("it listens");
+            // Longer than the silence, and never silent.
+            let busy = Instant::now() + SILENCE * 2;
+            while Instant::now() < busy {
+                assert!(answered(&mut stream).await, "{fault:?}");
+                sleep(SILENCE / 20).await;
+            }
+            sleep(SILENCE * 2).await;
+            let mut byte = [0];
+            let end = timeout(Duration::from_millis(200), stream.read(&mut byte)).await;
+            let is_cut = matches!(end, Ok(Ok(0) | Err(_)));
+            assert_eq!(is_cut, fault == Fault::IdleCut(SILENCE), "{fault:?}");
+            let goes_on = answered(&mut stream).await;
+            assert_eq!(goes_on, fault == Fault::None, "{fault:?}");
+            assert_eq!(proxy.connections(), 1, "{fault:?}");
+        }
+        std::fs::remove_dir_all(&base).expect("it is ours");
+    }
+}

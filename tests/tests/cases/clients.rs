@@ -4,7 +4,7 @@ use std::{fs, thread, time::Duration};
 
 use agentd_proto::v1::ExitReason;
 use agentd_tests::harness::{
-    Mode, Transcript, in_every_mode, in_every_mode_at_once, script, wait_until,
+    Mode, Transcript, in_every_mode, in_every_mode_at_once, script, state_of, wait_until,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -143,8 +143,9 @@ fn freeze(mode: Mode, frozen: Frozen) {
     for pid in &pids {
         kill(Pid::from_raw(*pid), Signal::SIGSTOP).expect("it is there");
     }
-    let state = agentd_tests::harness::state_of(room.daemon.pid());
-    assert_eq!(state, Some('T'), "{frozen:?}: it stands still");
+    let stands = || pids.iter().all(|pid| state_of(*pid) != Some('R'));
+    assert!(wait_until(PROMPT, stands), "{frozen:?}: it stands still");
+    assert_eq!(state_of(room.daemon.pid()), Some('T'), "{frozen:?}");
     thread::sleep(FROZEN);
     for pid in pids.iter().rev() {
         // What was killed meanwhile would be a failure below.

@@ -143,7 +143,7 @@ fn nothing_of_an_ended_command_writes_into_the_files_of_the_next() {
     in_every_mode_at_once(|mode| {
         let room = Room::new(mode);
         for (name, writer) in WRITERS {
-            let written = format!("{writer} until [ -s shared ]; do sleep 0.01; done; echo up");
+            let written = format!("{writer}\nuntil [ -s shared ]; do sleep 0.01; done; echo up");
             for (end, reason, limit) in
                 [("sleep 600", "timeout", "1s"), ("exit 0", "exited", "20s")]
             {

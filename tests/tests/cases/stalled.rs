@@ -54,14 +54,13 @@ async fn one(room: &Room, id: &str, stalled: Stalled) -> (Transcript, Duration) 
         api.start(spec).await.expect("it starts");
     }
     // The client chose the id of its command: it is the only one that runs.
-    let running = v1::ListExecsRequest {
-        state: v1::ExecState::Running.into(),
-        ..v1::ListExecsRequest::default()
-    };
-    let running = api.execs().list(running).await.expect("a list");
-    let name = match running.get_ref().execs.as_slice() {
-        [one] => one.exec_id.clone(),
-        several => panic!("{several:?}"),
+    let all = v1::ListExecsRequest::default();
+    let all = api.execs().list(all).await.expect("a list").into_inner();
+    let running = v1::ExecState::Running;
+    let mut running = all.execs.iter().filter(|exec| exec.state() == running);
+    let name = match (running.next(), running.next()) {
+        (Some(one), None) => one.exec_id.clone(),
+        _ => panic!("{stalled:?}: {all:?}"),
     };
     // On a connection of its own: flow control is per connection, too.
     let other = dial(room).await;

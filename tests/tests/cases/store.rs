@@ -232,8 +232,9 @@ async fn one(world: &World, daemon: &Daemon, case: &Case) {
         session(&api, world, "s").await.expect("a session");
     }
     let told = run(&api, within(world, "s", ("next", "seq 3; exit 4"))).await;
+    let end = told.exited.as_ref().expect("an end");
+    assert_eq!(end.exit_code, Some(4), "{name}, {mode:?}: {end:?}");
     assert_eq!(told.stdout.bytes(), b"1\n2\n3\n", "{name}, {mode:?}");
-    assert_eq!(told.exited.expect("an end").exit_code, Some(4), "{name}");
     let request = v1::DeleteSessionRequest {
         session_id: "s".to_owned(),
     };

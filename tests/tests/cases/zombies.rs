@@ -7,6 +7,10 @@ use agentd_proto::v1::{self, ExitReason};
 use agentd_tests::harness::{
     Api, Daemon, Mode, World, children_of, in_every_mode, script, wait_until, zombies_below,
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::task::JoinSet;
 
 use crate::room::{Gate, Room, config_file, runtime};
@@ -181,6 +185,16 @@ struct Container {
     first: bool,
 }
 
+/// Process 1 of a container, which is over when this is dropped. `unshare --kill-child` does not see to it: who
+/// changes his user is no longer told of his parent's death.
+struct First(i32);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        let _gone = kill(Pid::from_raw(self.0), Signal::SIGKILL);
+    }
+}
+
 const CONTAINERS: &[Container] = &[
     Container {
         name: "process 1",
@@ -229,6 +243,8 @@ fn a_daemon_that_is_process_one_runs_commands_and_collects_no_zombies() {
                 .env("HOME", &world.home.to_string_lossy())
         });
         let name = container.name;
+        let children = children_of(daemon.pid());
+        let first = First(children.first().expect("process 1 of the namespace").pid);
         for code in [0, 7, 1] {
             let orphans = "for i in $(seq 20); do sh -c 'sleep 0.01 &'; done";
             let words = ["exec", "--", &format!("{orphans}; exit {code}")];
@@ -236,9 +252,7 @@ fn a_daemon_that_is_process_one_runs_commands_and_collects_no_zombies() {
             assert_eq!(ended.code, code, "{name}: {ended:?}");
         }
         codes_reach_their_owners(&world, &daemon.socket, 200);
-        let children = children_of(daemon.pid());
-        let first = children.first().expect("process 1 of the namespace").pid;
-        let status = fs::read_to_string(format!("/proc/{first}/status")).expect("its status");
+        let status = fs::read_to_string(format!("/proc/{}/status", first.0)).expect("its status");
         let ids = status.lines().find(|line| line.starts_with("NSpid:"));
         assert!(
             ids.is_some_and(|line| line.ends_with("\t1")),
@@ -246,7 +260,7 @@ fn a_daemon_that_is_process_one_runs_commands_and_collects_no_zombies() {
         );
         let is_agentd = status.starts_with("Name:\tagentd\n");
         assert_eq!(is_agentd, container.first, "{name}: {status}");
-        let none = wait_until(REAPED, || zombies_below(first).is_empty());
-        assert!(none, "{name}: {:?}", zombies_below(first));
+        let none = wait_until(REAPED, || zombies_below(first.0).is_empty());
+        assert!(none, "{name}: {:?}", zombies_below(first.0));
     }
 }
