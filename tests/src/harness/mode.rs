@@ -202,7 +202,7 @@ impl Mode {
         static POSSIBLE: OnceLock<Vec<Mode>> = OnceLock::new();
         POSSIBLE.get_or_init(|| {
             let only = env::var(ONLY).ok();
-            let strict = only.is_some() || env::var_os("CI").is_some() && geteuid().is_root();
+            let strict = only.is_some() || (env::var_os("CI").is_some() && geteuid().is_root());
             let wanted = Self::ALL.map(Self::name);
             if let Some(only) = &only {
                 assert!(

@@ -92,7 +92,7 @@ fn limits_of_single_processes_hold_everywhere() {
         assert!(ended.hit(LimitKind::Cpu).is_some(), "{mode:?} {ended:?}");
         // Ignoring the signal only defers it. Time enough to start, also on an emulated machine.
         let cpu = LimitRequest {
-            cpu_seconds: Some(4),
+            cpu_seconds: Some(2),
             ..NONE
         };
         let ended = launcher.run(
