@@ -2,6 +2,9 @@
 //! launcher that is killed cannot clean up. Its janitor does; this is for the case that the janitor was
 //! killed too. Directories of commands exist on the nested tier only; elsewhere they end with their mount
 //! namespace.
+//!
+//! A name holds the launcher's pid and the pid namespace in which that means something: `/tmp` is often shared
+//! between namespaces, and whoever sees no process of that number in its own knows nothing about others.
 
 use std::{
     fs::{self, DirBuilder},
@@ -34,9 +37,14 @@ pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<PathBu
     make(&format!("{}s", prefix(launcher)), session)
 }
 
-/// How the names of all directories of a launcher begin.
+/// How the names of all directories of a launcher of this pid namespace begin.
 fn prefix(launcher: u32) -> String {
-    format!("agentd-{launcher}-")
+    format!("agentd-{launcher}-{}-", pid_namespace())
+}
+
+/// The number of the pid namespace; 0, which is none, when `/proc` does not tell it.
+pub(crate) fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
 }
 
 fn make(prefix: &str, number: u64) -> io::Result<PathBuf> {
@@ -62,21 +70,26 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
 /// Removes the directories of this user's launchers that are gone. Goes on after an error and returns the
 /// first.
 pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
+    // Without `/proc` every launcher seems to be gone.
+    if pid_namespace() == 0 {
+        return Ok(());
+    }
     let gone = |launcher: u32| !Path::new("/proc").join(launcher.to_string()).exists();
     remove_those(parent, uid, gone)
 }
 
-/// Removes the directories of one launcher. Goes on after an error and returns the first.
+/// Removes the directories of one launcher of this pid namespace. Goes on after an error and returns the first.
 pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
     remove_those(Path::new(PARENT), uid, |other| other == launcher)
 }
 
 fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Result<()> {
+    let namespace = pid_namespace();
     let mut result = Ok(());
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(launcher) = name.to_str().and_then(launcher_of) else {
+        let Some((launcher, of)) = name.to_str().and_then(launcher_of) else {
             continue;
         };
         // Not following links: somebody else may have made one of this name in a shared directory.
@@ -85,7 +98,7 @@ fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Res
                 .metadata()
                 .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
         };
-        if which(launcher) && ours() {
+        if of == namespace && which(launcher) && ours() {
             let removed = remove(&entry.path());
             result = result.and(removed);
         }
@@ -93,12 +106,13 @@ fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Res
     result
 }
 
-/// The pid in the name of a directory.
-fn launcher_of(name: &str) -> Option<u32> {
-    let (launcher, owner) = name.strip_prefix("agentd-")?.split_once('-')?;
+/// The pid in the name of a directory, and its namespace.
+fn launcher_of(name: &str) -> Option<(u32, u64)> {
+    let (launcher, rest) = name.strip_prefix("agentd-")?.split_once('-')?;
+    let (namespace, owner) = rest.split_once('-')?;
     let number = owner.strip_prefix('s').unwrap_or(owner);
     number.parse::<u64>().ok()?;
-    launcher.parse().ok()
+    Some((launcher.parse().ok()?, namespace.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -113,16 +127,26 @@ mod tests {
     #[test]
     fn only_directories_of_launchers_that_are_gone_are_removed() {
         let own = std::process::id();
+        let here = pid_namespace();
+        assert_ne!(here, 0);
         let parent = std::env::temp_dir().join(format!("stale-{own}"));
         let names = [
-            (format!("agentd-{NOBODY}-1"), false),
-            (format!("agentd-{NOBODY}-s18446744073709551615"), false),
-            (format!("agentd-{own}-s1"), true),
-            (format!("agentd-{NOBODY}-ss1"), true),
-            (format!("agentd-{own}-1"), true),
+            (format!("agentd-{NOBODY}-{here}-1"), false),
+            (
+                format!("agentd-{NOBODY}-{here}-s18446744073709551615"),
+                false,
+            ),
+            (format!("agentd-{own}-{here}-s1"), true),
+            (format!("agentd-{NOBODY}-{here}-ss1"), true),
+            (format!("agentd-{own}-{here}-1"), true),
+            // A launcher of another pid namespace, which may well be there.
+            (format!("agentd-{NOBODY}-{}-1", here.wrapping_add(1)), true),
+            (format!("agentd-{NOBODY}-{}-s1", here.wrapping_sub(1)), true),
+            (format!("agentd-{NOBODY}-1"), true),
+            (format!("agentd-{NOBODY}-s1"), true),
             (format!("agentd-demo-{NOBODY}"), true),
-            (format!("agentd-{NOBODY}-x"), true),
-            (format!("other-{NOBODY}-1"), true),
+            (format!("agentd-{NOBODY}-{here}-x"), true),
+            (format!("other-{NOBODY}-{here}-1"), true),
         ];
         for (name, _) in &names {
             fs::create_dir_all(parent.join(name).join("deep/er")).unwrap();
