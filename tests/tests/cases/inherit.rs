@@ -47,6 +47,63 @@ fn every_signal_is_as_a_shell_expects_it() {
     });
 }
 
+/// Whoever ignores the end of children is told of none. A program under some supervisors, and in some containers,
+/// begins like that.
+#[test]
+fn a_daemon_whose_parent_ignored_the_end_of_children_works_as_any_other() {
+    const IGNORING: &str = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); \
+                            os.execv(sys.argv[1], sys.argv[1:])";
+    let table = [
+        ("true & wait $!; echo $?", "0\n"),
+        ("bash -c 'exit 3'; echo $?", "3\n"),
+        (
+            "grep -E '^SigIgn' /proc/self/status | grep -vc '0000000000000000$'; true",
+            "0\n",
+        ),
+        ("(setsid sleep 100 >/dev/null 2>&1 &); echo left", "left\n"),
+    ];
+    in_every_mode(|mode| {
+        let world = World::new(mode);
+        // Control: what such a program starts does begin with the signal ignored.
+        let shown = ["-c", IGNORING, "/bin/grep", "SigIgn", "/proc/self/status"];
+        let control = world.program("/usr/bin/python3").args(shown).run();
+        assert!(
+            !control.stdout.trim_end().ends_with("0000000000000000"),
+            "{control:?}"
+        );
+        let daemon = Daemon::start_by(&world, |world, agentd, words| {
+            let program = world.program("/usr/bin/python3").args(["-c", IGNORING]);
+            program.args([agentd.as_os_str()]).args(words)
+        });
+        for (script, out) in table {
+            let ended = daemon.cli(&world, &["exec", "--", script]).run();
+            assert_eq!(
+                (ended.stdout.as_str(), ended.code),
+                (out, 0),
+                "{script}: {ended:?}"
+            );
+        }
+        assert_eq!(world.processes().len(), 0, "{:?}", world.processes());
+        let zombies = agentd_tests::harness::children_of(daemon.launcher());
+        let zombies = zombies
+            .iter()
+            .filter(|child| child.name != "agentd-janitor");
+        assert_eq!(zombies.count(), 0);
+        // And a client with a daemon of its own.
+        let cli = agentd_tests::harness::binaries().join("agent-cli");
+        let embedded = world.program("/usr/bin/python3").args(["-c", IGNORING]);
+        let ended = embedded
+            .args([cli.as_os_str()])
+            .args(["exec", "--", "echo own"])
+            .run();
+        assert_eq!(
+            (ended.stdout.as_str(), ended.code),
+            ("own\n", 0),
+            "{ended:?}"
+        );
+    });
+}
+
 /// sandlock 52e949a: descriptors of a parent with many open ones leaked.
 #[test]
 fn no_descriptor_of_anybody_reaches_a_command() {

@@ -2,6 +2,7 @@
 import ctypes, errno, glob, mmap, os, shutil, signal, stat, subprocess, sys, tempfile, time
 
 libc = ctypes.CDLL(None, use_errno=True)
+IOPRIO_SET = 251 if os.uname().machine == "x86_64" else 30
 
 def refused(why):
     print("REFUSED", why, flush=True)

@@ -1,13 +1,13 @@
-//! Reaching processes outside, and identities: cases 39 and 43.
+//! Reaching processes outside, and identities: cases 39, 43, 45 and 48.
 
-use std::{fs, os::unix::fs::PermissionsExt, os::unix::fs::chown};
+use std::{fs, os::unix::fs::PermissionsExt, os::unix::fs::chown, time::Duration};
 
-use agentd_tests::harness::{Mode, in_every_mode};
+use agentd_tests::harness::{Mode, in_every_mode, wait_until};
 use nix::unistd::geteuid;
 
 use crate::{
     arena::{Arena, Places},
-    case::Case,
+    case::{Case, Control},
     judge,
 };
 
@@ -49,6 +49,48 @@ check(libc.ptrace(16, @SIBLING@, 0, 0))",
         "open('/proc/@SIBLING@/mem', 'r+b')",
     )
     .refused_by(&["ENOENT", "EACCES", "EPERM"]),
+    Case::new(
+        "48",
+        "limit another process of the user",
+        "import resource; resource.prlimit(@SIBLING@, resource.RLIMIT_CPU, (10**6, 10**6))",
+    )
+    .refused_by(NO_SUCH_PROCESS),
+    Case::new(
+        "48b",
+        "hold another process of the user to some processors",
+        "os.sched_setaffinity(@SIBLING@, os.sched_getaffinity(0))",
+    )
+    .refused_by(NO_SUCH_PROCESS),
+    Case::new(
+        "48c",
+        "put another process of the user behind all others",
+        "os.sched_setscheduler(@SIBLING@, os.SCHED_BATCH, os.sched_param(0))",
+    )
+    .refused_by(NO_SUCH_PROCESS),
+    Case::new(
+        "48d",
+        "lower the priority of another process of the user",
+        "os.setpriority(os.PRIO_PROCESS, @SIBLING@, 1)",
+    )
+    .refused_by(NO_SUCH_PROCESS),
+    Case::new(
+        "48e",
+        "lower the priority of a process's input and output",
+        "check(libc.syscall(IOPRIO_SET, 1, @SIBLING@, 2 << 13 | 7))",
+    )
+    .refused_by(NO_SUCH_PROCESS),
+    Case::new(
+        "48f",
+        "lower the priority of everything of the user",
+        r"
+os.setpriority(os.PRIO_USER, 0, 1)
+if os.getpriority(os.PRIO_PROCESS, @SIBLING@) < 1:
+    refused('OTHERS')",
+    )
+    .refused_by(NO_SUCH_PROCESS)
+    .control(Control::Never(
+        "it would slow down everything of the user that runs the tests",
+    )),
 ];
 
 #[test]
@@ -84,6 +126,46 @@ fn killing_the_daemon_or_everything_changes_nothing_outside() {
         }
         arena.daemon_is_alive();
     });
+}
+
+/// Without open files init can read no list of children, and so sweep nobody.
+#[test]
+fn a_command_that_limits_its_init_leaves_nobody_behind() {
+    in_every_mode(|mode| {
+        let arena = Arena::new(mode);
+        for script in [
+            "(setsid sleep 77.7 &); prlimit --pid $PPID --nofile=0:0; echo tried",
+            "(setsid sleep 77.7 &); prlimit --pid $PPID --cpu=0:0 --nproc=0:0; echo tried",
+            "(setsid sleep 77.7 &); chrt --idle --pid 0 $PPID; renice 19 $PPID; echo tried",
+        ] {
+            let places = arena.places();
+            let words = ["exec", "--json", "--timeout", "20s", "--", script];
+            let answer = arena.daemon().cli(&places.world, &words).run().json();
+            assert!(answer["stdout"].to_string().contains("tried"), "{answer}");
+            let left = || survivors(&places.world.workspace);
+            let gone = wait_until(Duration::from_secs(5), || left().is_empty());
+            assert!(gone, "{script}: {:?}; {answer}", left());
+        }
+        arena.daemon_is_alive();
+    });
+}
+
+/// Processes whose working directory is this one.
+fn survivors(workspace: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let here = entries.filter(|entry| {
+        let cwd = fs::read_link(entry.path().join("cwd"));
+        cwd.is_ok_and(|cwd| cwd.starts_with(workspace))
+    });
+    let names = here.map(|entry| {
+        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        format!(
+            "{} {}",
+            entry.file_name().to_string_lossy(),
+            comm.trim_end()
+        )
+    });
+    names.filter(|name| name.ends_with("sleep")).collect()
 }
 
 /// A set-user-id program in a directory that every profile shows.

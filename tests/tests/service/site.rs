@@ -86,12 +86,12 @@ impl Site {
 
     /// Directories of sessions on the host.
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
-        let start = format!("agentd-{}-s", self.daemon.launcher());
+        let start = format!("agentd-{}-", self.daemon.launcher());
         let entries = fs::read_dir("/tmp").expect("/tmp");
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let ours = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(&start)
+            name.starts_with(&start) && name.contains("-s")
         };
         paths.filter(ours).collect()
     }

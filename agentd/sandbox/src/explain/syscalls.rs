@@ -47,6 +47,7 @@ pub(super) fn verdict(policy: &Policy, name: &str) -> Verdict {
         ArgCheck::AnyBit { .. }
         | ArgCheck::OneOf { .. }
         | ArgCheck::NoneOf { .. }
+        | ArgCheck::NotSelf { .. }
         | ArgCheck::CreateMode { .. } => false,
     };
     let text = if always {

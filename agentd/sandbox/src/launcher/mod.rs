@@ -83,6 +83,8 @@ pub fn main() -> ExitCode {
         drop(writeln!(io::stderr(), "agentd-launcher: bug: {panic}"));
         std::process::abort();
     }));
+    // ORDER: before the first child. Inits and the janitor are forks of this process and have it from here.
+    signals::forget_inherited();
     match run(std::env::args_os().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

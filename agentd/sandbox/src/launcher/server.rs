@@ -22,6 +22,7 @@ use super::{
     lifecycle::{Input, Millis},
     outbox::Outbox,
     sessions::{Claim, Sessions},
+    stale,
     start::{NotStarted, Workshop},
     uids::Uids,
 };
@@ -78,7 +79,7 @@ impl Server {
                 },
                 catalogue,
                 id_maps: IdMaps::default(),
-                uids: Uids::of_launcher(std::process::id()),
+                uids: Uids::of_launcher(std::process::id(), stale::pid_namespace()),
                 sessions: Sessions::default(),
                 cgroups,
                 janitor,

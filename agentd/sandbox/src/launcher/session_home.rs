@@ -2,7 +2,7 @@
 //! command sees of it is mounted into its jail, or granted by Landlock rules.
 //!
 //! ```text
-//! /tmp/agentd-PID-sKEY/   0700
+//! /tmp/agentd-PID-NAMESPACE-sKEY/   0700
 //!     tmp/      0700  mount point of the session's /tmp; on the nested tier the directory itself
 //!     output/   0755  kept output; made by the launcher, filled by the front end, read by commands
 //!     scripts/  0755  scripts of running commands, on the nested tier

@@ -2,6 +2,9 @@
 //! launcher that is killed cannot clean up. Its janitor does; this is for the case that the janitor was
 //! killed too. Directories of commands exist on the nested tier only; elsewhere they end with their mount
 //! namespace.
+//!
+//! A name holds the launcher's pid and the pid namespace in which that means something, since `/tmp` is often
+//! shared between namespaces. Whether the launcher lives is told by its lock.
 
 use std::{
     fs, io,
@@ -22,6 +25,13 @@ pub(crate) const PARENT: &str = "/tmp";
 const TRIES: u64 = 16;
 /// Distance between the names tried, far above any number of executions.
 const STRIDE: u64 = 1 << 48;
+
+/// A launcher in the pid namespace of that number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Launcher {
+    pid: u32,
+    namespace: u64,
+}
 
 /// A directory that this launcher made, and the sign that it lives.
 #[derive(Debug)]
@@ -52,9 +62,14 @@ pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<OwnDir
     make(&format!("{}s", prefix(launcher)), session)
 }
 
-/// How the names of all directories of a launcher begin.
+/// How the names of all directories of a launcher of this pid namespace begin.
 fn prefix(launcher: u32) -> String {
-    format!("agentd-{launcher}-")
+    format!("agentd-{launcher}-{}-", pid_namespace())
+}
+
+/// The number of the pid namespace; 0, which is none, when `/proc` does not tell it.
+pub(crate) fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
 }
 
 fn make(prefix: &str, number: u64) -> io::Result<OwnDir> {
@@ -82,7 +97,13 @@ fn remove(directory: &Path) -> io::Result<()> {
 /// Removes the directories of this user's launchers that are gone. Goes on after an error and returns the
 /// first.
 pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
-    let gone = |launcher: u32| !Path::new("/proc").join(launcher.to_string()).exists();
+    let here = pid_namespace();
+    // Without `/proc`, which has no namespace to tell either, every launcher seems to be gone.
+    let gone = |launcher: Launcher| {
+        here != 0
+            && launcher.namespace == here
+            && !Path::new("/proc").join(launcher.pid.to_string()).exists()
+    };
     remove_those(parent, uid, |launcher, path| match claim::maker_of(path) {
         Maker::Gone(claim) => Ok(Some(claim)),
         // A closed directory on a file system without locks: all there is to go by is the pid.
@@ -91,10 +112,14 @@ pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
     })
 }
 
-/// Removes the directories of one launcher that is gone. Goes on after an error and returns the first:
-/// `WouldBlock` while somebody who lives has one of them, such as a process that was forked in the moment of
-/// the launcher's death, or a launcher of this pid in another pid namespace.
+/// Removes the directories of one launcher of this pid namespace that is gone. Goes on after an error and
+/// returns the first: `WouldBlock` while somebody who lives has one of them, such as a process that was forked
+/// in the moment of the launcher's death.
 pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
+    let launcher = Launcher {
+        pid: launcher,
+        namespace: pid_namespace(),
+    };
     remove_those(Path::new(PARENT), uid, |other, path| {
         if other != launcher {
             return Ok(None);
@@ -111,7 +136,7 @@ pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
 fn remove_those(
     parent: &Path,
     uid: u32,
-    which: impl Fn(u32, &Path) -> io::Result<Option<Claim>>,
+    which: impl Fn(Launcher, &Path) -> io::Result<Option<Claim>>,
 ) -> io::Result<()> {
     let mut result = Ok(());
     for entry in fs::read_dir(parent)? {
@@ -139,12 +164,16 @@ fn remove_those(
     result
 }
 
-/// The pid in the name of a directory.
-fn launcher_of(name: &str) -> Option<u32> {
-    let (launcher, owner) = name.strip_prefix("agentd-")?.split_once('-')?;
+/// Whose a directory is, by its name.
+fn launcher_of(name: &str) -> Option<Launcher> {
+    let (pid, rest) = name.strip_prefix("agentd-")?.split_once('-')?;
+    let (namespace, owner) = rest.split_once('-')?;
     let number = owner.strip_prefix('s').unwrap_or(owner);
     number.parse::<u64>().ok()?;
-    launcher.parse().ok()
+    Some(Launcher {
+        pid: pid.parse().ok()?,
+        namespace: namespace.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -159,23 +188,37 @@ mod tests {
     #[test]
     fn only_directories_of_launchers_that_are_gone_are_removed() {
         let own = std::process::id();
+        let here = pid_namespace();
+        assert_ne!(here, 0);
         let parent = std::env::temp_dir().join(format!("stale-{own}"));
         let names = [
-            (format!("agentd-{NOBODY}-1"), false),
-            (format!("agentd-{NOBODY}-s18446744073709551615"), false),
-            // The pid came back, or belongs to a process of another pid namespace.
-            (format!("agentd-{own}-s1"), false),
-            (format!("agentd-{NOBODY}-ss1"), true),
-            (format!("agentd-{own}-1"), false),
+            (format!("agentd-{NOBODY}-{here}-1"), false),
+            (
+                format!("agentd-{NOBODY}-{here}-s18446744073709551615"),
+                false,
+            ),
+            // The pid came back.
+            (format!("agentd-{own}-{here}-s1"), false),
+            (format!("agentd-{own}-{here}-1"), false),
+            // Of another pid namespace.
+            (format!("agentd-{own}-{}-1", here.wrapping_add(1)), false),
+            (
+                format!("agentd-{NOBODY}-{}-s1", here.wrapping_sub(1)),
+                false,
+            ),
+            (format!("agentd-{NOBODY}-{here}-ss1"), true),
+            (format!("agentd-{NOBODY}-1"), true),
+            (format!("agentd-{NOBODY}-s1"), true),
             (format!("agentd-demo-{NOBODY}"), true),
-            (format!("agentd-{NOBODY}-x"), true),
-            (format!("other-{NOBODY}-1"), true),
+            (format!("agentd-{NOBODY}-{here}-x"), true),
+            (format!("other-{NOBODY}-{here}-1"), true),
         ];
         for (name, _) in &names {
             fs::create_dir_all(parent.join(name).join("deep/er")).unwrap();
         }
         // Those of launchers that live, wherever their pids mean something.
-        let living = [own, NOBODY].map(|pid| parent.join(format!("agentd-{pid}-7")));
+        let living = [(own, here), (NOBODY, here), (NOBODY, here.wrapping_add(1))]
+            .map(|(pid, namespace)| parent.join(format!("agentd-{pid}-{namespace}-7")));
         let claims = living.each_ref().map(|path| Claim::make(path).unwrap());
         let closed = parent.join(&names[0].0).join("deep");
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();

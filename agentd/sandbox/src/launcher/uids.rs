@@ -1,8 +1,9 @@
 //! The pool of throw-away user ids. One is in use by at most one execution; it goes back only when that
 //! execution's tree is gone.
 //!
-//! Every launcher draws from a block of its own, chosen by its pid: the kernel counts processes per user,
-//! so two daemons that gave out the same id would take each other's process limit.
+//! Every launcher draws from a block of its own, chosen by its pid and pid namespace: the kernel counts
+//! processes per user, so two daemons that gave out the same id would take each other's process limit. Within a
+//! namespace no two have the same block; for two of different namespaces the chance is 1 in 65,536.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +23,16 @@ pub(crate) struct Uids {
 }
 
 impl Uids {
-    /// The block of the launcher with this pid.
-    pub(crate) fn of_launcher(pid: u32) -> Self {
-        let offset = pid.checked_rem(BLOCKS).unwrap_or(0).saturating_mul(COUNT);
+    /// The block of the launcher with this pid in this pid namespace.
+    pub(crate) fn of_launcher(pid: u32, namespace: u64) -> Self {
+        // Namespaces have neighbouring numbers, as launchers have neighbouring pids: the product's upper
+        // half scatters them.
+        let scattered = namespace.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let block = u64::from(pid)
+            .wrapping_add(scattered)
+            .checked_rem(u64::from(BLOCKS));
+        let block = u32::try_from(block.unwrap_or(0)).unwrap_or(0);
+        let offset = block.saturating_mul(COUNT);
         Self {
             first: FIRST.saturating_add(offset),
             used: BTreeSet::new(),
@@ -60,7 +68,7 @@ mod tests {
 
     #[test]
     fn an_id_in_use_is_never_given_twice_and_the_pool_ends() {
-        let mut uids = Uids::of_launcher(1);
+        let mut uids = Uids::of_launcher(1, 0);
         let all: BTreeSet<_> = (0..COUNT).map(|_| uids.take().unwrap()).collect();
         assert_eq!(all.len(), COUNT as usize);
         assert_eq!(uids.take(), None);
@@ -71,9 +79,28 @@ mod tests {
 
     #[test]
     fn two_launchers_share_no_id_and_no_block_leaves_the_range() {
-        let first = |pid| Uids::of_launcher(pid).peek();
+        let first = |pid| Uids::of_launcher(pid, 0).peek();
         assert!(first(5) + COUNT <= first(6));
         assert!(first(BLOCKS - 1) + COUNT <= 0x7ffe_0000);
         assert_eq!(first(BLOCKS), FIRST);
+    }
+
+    /// Containers number their processes alike: the same few pids in neighbouring namespaces.
+    #[test]
+    fn launchers_of_different_pid_namespaces_rarely_share_a_block() {
+        let namespaces = 4_026_531_836..4_026_532_836_u64;
+        let launchers = namespaces.flat_map(|namespace| [1, 7, 8, 20].map(|pid| (pid, namespace)));
+        let blocks = launchers.map(|(pid, namespace)| Uids::of_launcher(pid, namespace).peek());
+        let mut counts = std::collections::BTreeMap::new();
+        for block in blocks {
+            assert!(block + COUNT <= 0x7ffe_0000);
+            *counts.entry(block).or_insert(0_u32) += 1;
+        }
+        // 4,000 drawn by chance from 65,536 meet about 120 times.
+        assert!(counts.len() > 3_700, "{}", counts.len());
+        for namespace in [4_026_531_836, 4_026_531_837, 4_026_533_000] {
+            let first = |pid| Uids::of_launcher(pid, namespace).peek();
+            assert!(first(5).abs_diff(first(6)) >= COUNT);
+        }
     }
 }

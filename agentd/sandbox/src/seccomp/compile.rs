@@ -130,6 +130,14 @@ fn checks(rule: &Rule) -> Vec<Instruction> {
             ret(Action::Allow),
             ret(rule.action),
         ],
+        ArgCheck::NotSelf { kind, which, user } => vec![
+            load_arg(*which),
+            branch(IF_EQUAL, 0, (0, 2)),
+            load_arg(*kind),
+            branch(IF_EQUAL, *user, (0, 1)),
+            ret(rule.action),
+            ret(Action::Allow),
+        ],
         ArgCheck::Socket { families, refused } => socket(families, *refused),
     }
 }

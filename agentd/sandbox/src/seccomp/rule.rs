@@ -59,6 +59,15 @@ pub enum ArgCheck {
         /// Argument with the mode.
         mode: u8,
     },
+    /// Refused unless a target is named by "myself": two arguments say what kind of target it is and which.
+    NotSelf {
+        /// Argument with the kind.
+        kind: u8,
+        /// Argument with the number; 0 is the caller.
+        which: u8,
+        /// The kind whose 0 is more than the caller: every process of its user.
+        user: u32,
+    },
     /// The rules of `socket`: family, and the protocol where it matters.
     Socket {
         /// Families that are allowed.

@@ -29,6 +29,9 @@ pub(super) const CREATES: u32 = 0o100 | 0o20_000_000;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
+/// Kinds of target of `setpriority` and `ioprio_set`: every process of a user.
+pub(super) const PRIO_USER: u32 = 2;
+pub(super) const IOPRIO_WHO_USER: u32 = 3;
 
 macro_rules! refused {
     ($reason:expr, $errno:expr, [$($name:ident),* $(,)?]) => {
@@ -171,6 +174,9 @@ fn by_argument(context: Context) -> Vec<Rule> {
     let mut all = by_simple_argument(context);
     all.extend(set_id());
     all.extend(everybody_at_once(context.tier));
+    if context.tier == Tier::Nested {
+        all.extend(others());
+    }
     all
 }
 
@@ -190,6 +196,34 @@ fn everybody_at_once(tier: Tier) -> Option<Rule> {
         )),
         Tier::Rootless | Tier::HostRoot => None,
     }
+}
+
+/// Without a pid namespace the jail's init, agentd and everything else of the user can be named, and the kernel
+/// lets any process of the same user change their limits and scheduling: with no open files left, nobody can
+/// sweep. `kill` and the like are Landlock's business.
+fn others() -> Vec<Rule> {
+    let first = |name, number| {
+        let values = vec![0];
+        let check = ArgCheck::NoneOf { arg: 0, values };
+        rule((name, number), check, EPERM, Reason::OtherProcesses)
+    };
+    let second = |name, number, user| {
+        let check = ArgCheck::NotSelf {
+            kind: 0,
+            which: 1,
+            user,
+        };
+        rule((name, number), check, EPERM, Reason::OtherProcesses)
+    };
+    vec![
+        first("prlimit64", libc::SYS_prlimit64),
+        first("sched_setaffinity", libc::SYS_sched_setaffinity),
+        first("sched_setattr", libc::SYS_sched_setattr),
+        first("sched_setparam", libc::SYS_sched_setparam),
+        first("sched_setscheduler", libc::SYS_sched_setscheduler),
+        second("ioprio_set", libc::SYS_ioprio_set, IOPRIO_WHO_USER),
+        second("setpriority", libc::SYS_setpriority, PRIO_USER),
+    ]
 }
 
 /// A jail without set-user-id programs can still leave one behind in the workspace, owned on disk by the

@@ -38,6 +38,7 @@ fn expected(rules: &[Rule], call: &Call) -> Action {
         ArgCheck::AnyBit { arg, mask } => low(*arg) & mask != 0,
         ArgCheck::OneOf { arg, values } => values.contains(&low(*arg)),
         ArgCheck::NoneOf { arg, values } => !values.contains(&low(*arg)),
+        ArgCheck::NotSelf { kind, which, user } => low(*which) != 0 || low(*kind) == *user,
         ArgCheck::CreateMode { flags, mode } => {
             low(*flags) & CREATES != 0 && low(*mode) & SET_ID != 0
         }
@@ -164,6 +165,48 @@ fn no_call_makes_a_set_user_id_file_and_ordinary_modes_pass() {
         Some(Action::Allow)
     );
     assert_eq!(verdict("openat2", [0; 6]), Some(Action::Errno(38)));
+}
+
+#[test]
+fn without_a_pid_namespace_nobody_elses_limits_or_scheduling_can_be_changed() {
+    let calls = [
+        ("prlimit64", 0, &[][..]),
+        ("sched_setaffinity", 0, &[]),
+        ("sched_setattr", 0, &[]),
+        ("sched_setparam", 0, &[]),
+        ("sched_setscheduler", 0, &[]),
+        // Of the caller's user, of its process group, of itself.
+        ("setpriority", 1, &[(2, false), (1, true), (0, true)]),
+        ("ioprio_set", 1, &[(3, false), (2, true), (1, true)]),
+    ];
+    for context in contexts() {
+        let program = compile(context);
+        for (name, arg, kinds) in calls {
+            let rule = rule_for(context, name);
+            assert_eq!(rule.is_some(), context.tier == Tier::Nested, "{name}");
+            let Some(rule) = rule else { continue };
+            let verdict = |kind: u64, which: u64| {
+                let mut args = [kind, 0, 0, 0, 0, 0];
+                args[arg] = which;
+                let (arch, number) = (NATIVE_ARCH, rule.number);
+                interpret(&program, &Call { arch, number, args })
+            };
+            let refused = Some(Action::Errno(1));
+            for who in [1, 77, u64::from(u32::MAX), 1 << 32 | 1] {
+                assert_eq!(verdict(0, who), refused, "{name} {who}");
+            }
+            // The kernel looks at 32 bits of a pid.
+            assert_eq!(verdict(0, 1 << 32), Some(Action::Allow), "{name}");
+            for (kind, allowed) in kinds {
+                let expected = if *allowed {
+                    Some(Action::Allow)
+                } else {
+                    refused
+                };
+                assert_eq!(verdict(*kind, 0), expected, "{name} of kind {kind}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -12,23 +12,35 @@ const KERNEL_SIGSET_BYTES: usize = 8;
 /// Sets every signal's disposition to the default, since an ignored one survives `execve` (a command
 /// that inherits an ignored SIGPIPE never ends), and empties the mask.
 pub(crate) fn reset_all() -> Result<(), Errno> {
-    // All zero on every architecture: SIG_DFL, no flags, no restorer, an empty mask.
-    let default = [0_u64; 4];
     for signal in 1..=64 {
-        // Not by the C library, which refuses the two numbers that it reserves: they may be ignored too.
-        // SAFETY: `default` is at least as large as the kernel's `sigaction` and valid as one; a NULL old
-        // action is allowed. The call fails without effect for KILL and STOP.
-        unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                signal,
-                default.as_ptr(),
-                ptr::null::<u64>(),
-                KERNEL_SIGSET_BYTES,
-            )
-        };
+        set_default(signal);
     }
     set_mask(0)
+}
+
+fn set_default(signal: libc::c_int) {
+    // All zero on every architecture: SIG_DFL, no flags, no restorer, an empty mask.
+    let default = [0_u64; 4];
+    // Not by the C library, which refuses the two numbers that it reserves: they may be ignored too.
+    // SAFETY: `default` is at least as large as the kernel's `sigaction` and valid as one; a NULL old
+    // action is allowed. The call fails without effect for KILL and STOP.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            default.as_ptr(),
+            ptr::null::<u64>(),
+            KERNEL_SIGSET_BYTES,
+        )
+    };
+}
+
+/// Sets every signal's disposition to the default but that of SIGPIPE, which the runtime ignores so that a write
+/// fails instead. An inherited one that is ignored means for SIGCHLD that children end unseen.
+pub(crate) fn forget_inherited() {
+    for signal in (1..=64).filter(|signal| *signal != libc::SIGPIPE) {
+        set_default(signal);
+    }
 }
 
 /// Blocks exactly the signals of `mask` (bit n-1 is signal n).
