@@ -36,8 +36,11 @@ impl GivenUp {
     /// Kills a scout that does not come back, and takes it over.
     pub(crate) fn add_scout(&mut self, scout: Scout) {
         let (pid, pidfd) = scout.abandon();
-        let uid = None;
-        self.0.push(Init { pid, pidfd, uid });
+        self.0.push(Init {
+            pid,
+            pidfd: Rc::new(pidfd),
+            uid: None,
+        });
     }
 
     /// Reaps those that have ended. Returns their uids, which nobody has any more.
