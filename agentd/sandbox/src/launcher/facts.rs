@@ -45,6 +45,17 @@ pub(crate) struct Reserved {
     pub(crate) dirs: Option<SessionDirs>,
 }
 
+impl Reserved {
+    /// For a command outside any session.
+    pub(crate) fn own(uid: u32, tmp: impl Into<PathBuf>) -> Self {
+        Self {
+            uid,
+            tmp: tmp.into(),
+            dirs: None,
+        }
+    }
+}
+
 /// Gathers the facts for a request.
 pub(crate) fn gather(
     surroundings: &Surroundings,

@@ -1,6 +1,6 @@
 //! From a request to a running jail: facts → policy → plan → preparation → fork.
 
-use std::{fs, os::fd::OwnedFd, path::PathBuf};
+use std::{fs, os::fd::OwnedFd};
 
 use nix::errno::Errno;
 
@@ -123,11 +123,7 @@ impl Workshop {
     pub(crate) fn decide(&mut self, invocation: &Invocation) -> Result<Policy, Refusal> {
         let reserved = match self.reserved_of_session(ExecKey(0), invocation)? {
             Some(reserved) => reserved,
-            None => Reserved {
-                uid: self.uids.peek(),
-                tmp: PathBuf::from("/tmp/agentd-private"),
-                dirs: None,
-            },
+            None => Reserved::own(self.uids.peek(), "/tmp/agentd-private"),
         };
         self.resolve(invocation, &reserved)
     }
@@ -195,21 +191,14 @@ impl Workshop {
             )
         })?;
         if self.surroundings.tier != Tier::Nested {
-            let tmp = PathBuf::from("/tmp");
-            let dirs = None;
-            return Ok((Reserved { uid, tmp, dirs }, None));
+            return Ok((Reserved::own(uid, "/tmp"), None));
         }
         let tmp = stale::make_private_dir(std::process::id(), exec.0).map_err(|error| {
             self.uids.give_back(uid);
             let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
             failed("tmp", errno, format!("{}: {error}", stale::PARENT))
         })?;
-        let reserved = Reserved {
-            uid,
-            tmp: tmp.path().to_owned(),
-            dirs: None,
-        };
-        Ok((reserved, Some(tmp)))
+        Ok((Reserved::own(uid, tmp.path()), Some(tmp)))
     }
 
     pub(super) fn resolve(
