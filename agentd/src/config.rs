@@ -243,6 +243,7 @@ impl Config {
 
 impl Config {
     /// Others than those who run the daemon may use it.
+    #[must_use]
     pub fn is_shared(&self) -> bool {
         let strangers = self.allowed.uids.iter();
         let mut strangers = strangers.filter(|uid| !self.operators.contains(uid));

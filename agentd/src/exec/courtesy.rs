@@ -43,7 +43,7 @@ pub(super) struct Courtesy {
 struct Held {
     /// Since then, those who are waited for have taken next to nothing.
     since: Instant,
-    at_others_cost: bool,
+    lag: Lag,
 }
 
 /// What became of waiting.
@@ -69,30 +69,26 @@ impl Courtesy {
     pub(super) fn until(&self) -> Option<Instant> {
         let held = self.held?;
         let patience = held.since.checked_add(PATIENCE)?;
-        let left = self.left(held.at_others_cost);
+        let left = self.left(held.lag);
         Some(patience.min(self.at.checked_add(left)?))
     }
 
     /// The readers were looked at.
     pub(super) fn look(&mut self, now: Instant, look: Look) -> Outcome {
         self.reckon(now, look.taken);
-        let at_others_cost = match look.lag {
-            Lag::Nobody => {
-                self.held = None;
-                return Outcome::Fine;
-            }
-            Lag::Somebody => false,
-            Lag::WhileOthersWait => true,
-        };
+        if look.lag == Lag::Nobody {
+            self.held = None;
+            return Outcome::Fine;
+        }
         let since = match self.held {
             Some(held) if !look.progressed => held.since,
             Some(_) | None => now,
         };
         let in_vain = now.saturating_duration_since(since) >= PATIENCE;
-        let may_wait = !in_vain && self.left(at_others_cost) >= SHORTEST;
+        let may_wait = !in_vain && self.left(look.lag) >= SHORTEST;
         self.held = may_wait.then_some(Held {
             since,
-            at_others_cost,
+            lag: look.lag,
         });
         if in_vain {
             Outcome::InVain
@@ -101,11 +97,10 @@ impl Courtesy {
         }
     }
 
-    fn left(&self, at_others_cost: bool) -> Duration {
-        if at_others_cost {
-            self.budget.saturating_sub(RESERVE)
-        } else {
-            self.budget.saturating_add(self.paid)
+    fn left(&self, lag: Lag) -> Duration {
+        match lag {
+            Lag::Nobody | Lag::Somebody => self.budget.saturating_add(self.paid),
+            Lag::WhileOthersWait => self.budget.saturating_sub(RESERVE),
         }
     }
 
@@ -118,7 +113,7 @@ impl Courtesy {
         self.paid = self.paid.saturating_add(more).min(PATIENCE);
         let charged = match self.held {
             None => Duration::ZERO,
-            Some(held) if held.at_others_cost => passed,
+            Some(held) if held.lag == Lag::WhileOthersWait => passed,
             Some(_) => {
                 let charged = passed.saturating_sub(self.paid);
                 self.paid = self.paid.saturating_sub(passed);
@@ -136,6 +131,13 @@ impl Courtesy {
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::arithmetic_side_effects,
+        clippy::unchecked_time_subtraction,
+        clippy::cast_precision_loss,
+        reason = "an overflow fails the test, and the numbers are small"
+    )]
+
     use super::*;
 
     const STEP: Duration = Duration::from_millis(1);

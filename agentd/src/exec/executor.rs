@@ -86,7 +86,7 @@ impl Executor {
             let (registry, exec) = (Arc::clone(&self.registry), Arc::clone(&admitted.exec));
             // Not tied to the call: a command outlives the connection it came by.
             tokio::spawn(async move {
-                driver::drive(job, entry).await;
+                Box::pin(driver::drive(job, entry)).await;
                 // Whoever asked for it may be gone, so this is not left to it.
                 if matches!(exec.state(), ExecState::NotStarted(_)) {
                     registry.forget(&exec);

@@ -72,7 +72,7 @@ async fn stop(exec: &Exec, grace_ms: Option<u64>) -> Result<(), Problem> {
     let patience = exec.tuning().end.saturating_add(grace);
     tokio::time::timeout(patience, exec.ended())
         .await
-        .map_err(|_| Problem::still_ending(exec.id().as_str()))
+        .map_err(|_elapsed| Problem::still_ending(exec.id().as_str()))
 }
 
 #[tonic::async_trait]

@@ -184,7 +184,7 @@ mod tests {
             let mut bytes = vec![0; 100];
             let reading = async {
                 loop {
-                    connection.read(&mut bytes).await?;
+                    let _length: usize = connection.read(&mut bytes).await?;
                 }
             };
             let patience = Duration::from_millis(if stays { 200 } else { 5000 });

@@ -90,9 +90,10 @@ fn admitted(stream: &UnixStream, allowed: &Allowed) -> Option<Caller> {
 
 /// Passes a connection on once there is a place for it.
 async fn later((stream, caller): (UnixStream, Caller), slots: Arc<Slots>, accepted: Accepted) {
-    match slots.wait(caller.uid).await {
-        Some(place) => pass_on(stream, place, &accepted).await,
-        None => tracing::warn!(uid = caller.uid, "closed a connection: there are too many"),
+    if let Some(place) = slots.wait(caller.uid).await {
+        pass_on(stream, place, &accepted).await;
+    } else {
+        tracing::warn!(uid = caller.uid, "closed a connection: there are too many");
     }
 }
 

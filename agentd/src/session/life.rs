@@ -184,12 +184,12 @@ async fn stop(running: &[Arc<Exec>], reason: StopReason) -> u32 {
 async fn close(link: &Link, session: &Session) {
     let closing = link.close_session(session.key());
     tokio::pin!(closing);
-    let closed = match tokio::time::timeout(CLOSES_SOON, &mut closing).await {
-        Ok(closed) => closed,
-        Err(_) => {
-            tracing::warn!(session = %session.id(), "the launcher does not close it; it stays \"closing\"");
-            closing.await
-        }
+    let soon = tokio::time::timeout(CLOSES_SOON, &mut closing).await;
+    let closed = if let Ok(closed) = soon {
+        closed
+    } else {
+        tracing::warn!(session = %session.id(), "the launcher does not close it; it stays closing");
+        closing.await
     };
     if let Err(error) = closed {
         // The launcher is gone, and everything with it.

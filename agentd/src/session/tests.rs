@@ -320,11 +320,12 @@ async fn a_session_that_the_launcher_does_not_close_is_closing_and_counts() {
     let mut usual = play(&seen);
     let silent: Arc<Mutex<Option<(Side, SessionKey)>>> = Arc::default();
     let asked = Arc::clone(&silent);
-    let link = launcher(move |side, request, fds| match request {
-        Request::CloseSession { session } => {
+    let link = launcher(move |side, request, fds| {
+        if let Request::CloseSession { session } = request {
             *asked.lock().unwrap() = Some((side.clone(), session));
+        } else {
+            usual(side, request, fds);
         }
-        other => usual(side, other, fds),
     });
     let room = Room {
         per_user: 1,

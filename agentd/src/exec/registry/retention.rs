@@ -89,6 +89,12 @@ fn shrink(of_user: &mut BTreeMap<u32, Vec<Finished>>, surplus: &mut Vec<(u32, Ex
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::arithmetic_side_effects,
+        clippy::unchecked_time_subtraction,
+        reason = "an overflow fails the test"
+    )]
+
     use super::*;
 
     const MIB: usize = 1024 * 1024;

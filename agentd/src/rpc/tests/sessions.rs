@@ -658,6 +658,7 @@ async fn a_model_is_told_what_to_do_about_what_it_asked_wrongly() {
 
 #[tokio::test]
 async fn no_field_of_a_call_is_ignored_by_any_tool() {
+    type Change = fn(&mut pb::CallToolRequest);
     let mut client = Client::new().await;
     client.create("s").await.unwrap();
     client.serve("srv").await;
@@ -673,7 +674,7 @@ async fn no_field_of_a_call_is_ignored_by_any_tool() {
         assert_eq!(status.code(), Code::FailedPrecondition, "{name}");
         assert!(status.message().contains("teleport"), "{name}: {status}");
     }
-    let changes: [(&str, fn(&mut pb::CallToolRequest)); 3] = [
+    let changes: [(&str, Change); 3] = [
         ("cwd", |call| call.cwd = "sub".to_owned()),
         ("sandbox", |call| {
             call.sandbox = Some(pb::SandboxSpec {

@@ -498,9 +498,12 @@ async fn a_command_that_does_not_end_is_told_to_be_ending() {
     };
     let hung: Arc<Mutex<Option<(Side, ExecKey)>>> = Arc::default();
     let asked = Arc::clone(&hung);
-    let link = launcher(move |side, request, fds| match request {
-        Request::Stop { exec, .. } => *asked.lock().unwrap() = Some((side.clone(), exec)),
-        other => play(side, other, fds),
+    let link = launcher(move |side, request, fds| {
+        if let Request::Stop { exec, .. } = request {
+            *asked.lock().unwrap() = Some((side.clone(), exec));
+        } else {
+            play(side, request, fds);
+        }
     });
     let registry = Registry::new(4, "boot").with_tuning(tuning);
     let execs = Execs(daemon_of(Executor::new(registry, link), vec![]));
