@@ -325,30 +325,30 @@ fn whole(link: &Link, received: Received<Event>) -> Delivery {
         fds,
         fds_lost,
     } = received;
-    let event = match message {
-        Event::Started { exec, .. } if fds_lost => {
-            let stop = Request::Stop {
-                exec,
-                reason: StopReason::Cancelled,
-                grace_ms: Some(0),
-            };
-            if let Err(error) = link.tell(&stop) {
-                tracing::warn!(%error, "a command without its descriptors was not stopped");
-            }
-            Event::SetupFailed {
-                exec,
-                failure: SetupFailure {
-                    stage: "descriptors".to_owned(),
-                    errno: nix::errno::Errno::EMFILE as i32,
-                    detail: "agentd has no room for more descriptors, so the command was killed just after \
-                             its start; raise the limit of open files of agentd"
-                        .to_owned(),
-                },
-            }
-        }
-        message => message,
+    let whole = |event| Delivery { event, fds };
+    let Event::Started { exec, .. } = message else {
+        return whole(message);
     };
-    Delivery { event, fds }
+    if !fds_lost {
+        return whole(message);
+    }
+    let stop = Request::Stop {
+        exec,
+        reason: StopReason::Cancelled,
+        grace_ms: Some(0),
+    };
+    if let Err(error) = link.tell(&stop) {
+        tracing::warn!(%error, "a command without its descriptors was not stopped");
+    }
+    let failure = SetupFailure {
+        stage: "descriptors".to_owned(),
+        errno: nix::errno::Errno::EMFILE as i32,
+        detail:
+            "agentd has no room for more descriptors, so the command was killed just after its \
+                 start; raise the limit of open files of agentd"
+                .to_owned(),
+    };
+    whole(Event::SetupFailed { exec, failure })
 }
 
 fn as_io<T>(outcome: Result<T, ChannelError>) -> std::io::Result<T> {

@@ -181,7 +181,7 @@ async fn a_refusal_starts_nothing_and_frees_the_id() {
 async fn a_jail_that_cannot_be_built_is_an_end_of_its_own() {
     let link = launcher(|side, request, _| {
         if let Request::Spawn { exec, .. } = request {
-            let failure = agentd_sandbox::monitor::SetupFailure {
+            let failure = SetupFailure {
                 stage: "exec".to_owned(),
                 errno: 2,
                 detail: "nosuch".to_owned(),
@@ -433,4 +433,47 @@ async fn a_request_that_does_not_fit_is_refused_before_it_is_sent() {
     let (exec, _) = executor.submit(spec).unwrap();
     let error = executor.started(&exec).await.unwrap_err();
     assert!(matches!(error, NotStarted::TooLarge(_)));
+}
+
+#[tokio::test]
+async fn a_start_without_its_descriptors_is_stopped_and_told_as_a_failure() {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let link = launcher(move |_, request, _| told.send(request).unwrap());
+    let exec = ExecKey(3);
+    let leader = Event::LeaderExited {
+        exec,
+        status: LeaderStatus::Exited(0),
+    };
+    for (event, fds_lost, fails) in [
+        (started(exec), false, false),
+        (started(exec), true, true),
+        (leader, true, false),
+    ] {
+        let received = Received {
+            message: event.clone(),
+            fds: Vec::new(),
+            fds_lost,
+        };
+        let delivered = whole(&link, received).event;
+        if fails {
+            let told = matches!(
+                &delivered,
+                Event::SetupFailed { exec: ExecKey(3), failure } if failure.detail.contains("open files")
+            );
+            assert!(told, "{delivered:?}");
+            let stop = heard.recv().await.unwrap();
+            let stops = matches!(
+                stop,
+                Request::Stop {
+                    exec: ExecKey(3),
+                    grace_ms: Some(0),
+                    ..
+                }
+            );
+            assert!(stops, "{stop:?}");
+        } else {
+            assert_eq!(delivered, event);
+        }
+    }
+    assert!(heard.is_empty(), "nothing else is stopped");
 }
