@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::{net::unix::pipe::Sender, sync::Notify};
 
 use super::{driver::sleep_until, terminal::Terminal};
-use farewell::Farewell;
+use farewell::{Farewell, Tail};
 
 /// Makes a terminal take the next byte as it is.
 const QUOTE: u8 = 0x16;
@@ -259,7 +259,7 @@ impl State {
             match *end {
                 StdinEnd::Pipe(_) => self.end = None,
                 StdinEnd::Terminal(_) => {
-                    self.farewell = Some(Farewell::new(Instant::now(), self.is_mid_line()));
+                    self.farewell = Some(Farewell::new(Instant::now(), self.tail()));
                 }
             }
         }
@@ -278,9 +278,12 @@ impl State {
         self.farewell = None;
     }
 
-    /// What was typed ends in the middle of a line. A newline that is quoted (Ctrl-V) ends none.
-    fn is_mid_line(&self) -> bool {
-        !matches!(self.last, [before, b'\n'] if before != QUOTE)
+    /// How what was typed ends. A newline that is quoted (Ctrl-V) ends no line.
+    fn tail(&self) -> Tail {
+        match self.last {
+            [before, b'\n'] if before != QUOTE => Tail::Line,
+            _other => Tail::MidLine,
+        }
     }
 
     fn tell_end(&mut self, now: Instant) {

@@ -40,6 +40,15 @@ pub(super) struct Look {
     pub(super) has_unread: bool,
 }
 
+/// How what was typed ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// With a whole line, or nothing was typed.
+    Line,
+    /// In the middle of one.
+    MidLine,
+}
+
 /// What to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
@@ -67,7 +76,7 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    pub(super) fn new(now: Instant, mid_line: bool) -> Self {
+    pub(super) fn new(now: Instant, tail: Tail) -> Self {
         Self {
             reading: None,
             next: Some(after(now, PAUSE.0)),
@@ -75,7 +84,7 @@ impl Farewell {
             is_offered: false,
             not_before: now,
             patience: PATIENCE,
-            mid_line,
+            mid_line: tail == Tail::MidLine,
         }
     }
 
@@ -120,7 +129,6 @@ impl Farewell {
             self.not_before = now;
         }
         let act = match look {
-            None => Act::Nothing,
             Some(look) if look.has_unread => self.wait(),
             Some(_) if std::mem::take(&mut self.is_offered) => {
                 // ORDER: no key right after another: whoever read that may be about to read in another way.
@@ -128,7 +136,7 @@ impl Farewell {
                 Act::Nothing
             }
             Some(look) if settled => self.offer(now, look.reading),
-            Some(_) => Act::Nothing,
+            Some(_) | None => Act::Nothing,
         };
         let until_next = match act {
             Act::Type(_) => {

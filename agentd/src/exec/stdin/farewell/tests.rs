@@ -25,9 +25,9 @@ fn ms(start: Instant, now: Instant) -> u128 {
 }
 
 /// Looks when it is time to, and compares what is done.
-fn follow(mid_line: bool, script: &[(Option<Look>, Act)]) -> Vec<u128> {
+fn follow(tail: Tail, script: &[(Option<Look>, Act)]) -> Vec<u128> {
     let start = Instant::now();
-    let mut farewell = Farewell::new(start, mid_line);
+    let mut farewell = Farewell::new(start, tail);
     let mut times = Vec::new();
     for (step, (look, expected)) in script.iter().enumerate() {
         let now = farewell.next().unwrap();
@@ -43,7 +43,7 @@ fn whoever_reads_lines_is_told_each_time_and_ever_more_calmly() {
     for _ in 0..6 {
         script.extend([(read(LINES), TYPE), (read(LINES), Act::Nothing)]);
     }
-    let times = follow(false, &script);
+    let times = follow(Tail::Line, &script);
     assert_eq!(
         times,
         [20, 40, 45, 65, 70, 110, 120, 200, 220, 380, 420, 740, 780]
@@ -53,7 +53,7 @@ fn whoever_reads_lines_is_told_each_time_and_ever_more_calmly() {
 #[test]
 fn a_key_is_not_typed_before_everything_was_read_nor_while_the_way_of_reading_changes() {
     follow(
-        false,
+        Tail::Line,
         &[
             (unread(LINES), Act::Nothing),
             (unread(LINES), Act::Nothing),
@@ -61,7 +61,7 @@ fn a_key_is_not_typed_before_everything_was_read_nor_while_the_way_of_reading_ch
         ],
     );
     follow(
-        false,
+        Tail::Line,
         &[
             (read(LINES), Act::Nothing),
             (read(KEYS), Act::Nothing),
@@ -81,7 +81,7 @@ fn what_nobody_takes_is_taken_back_and_offered_again() {
     }
     // The program changes its terminal while a key lies there.
     script.extend([(read(LINES), TYPE), (unread(Reading::Raw), Act::TakeBack)]);
-    let times = follow(false, &script);
+    let times = follow(Tail::Line, &script);
     let on_offer: u128 = times[1..].chunks(2).map(|pair| pair[1] - pair[0]).sum();
     let total = times.last().unwrap();
     assert!(on_offer * 5 < *total, "{times:?}");
@@ -90,7 +90,7 @@ fn what_nobody_takes_is_taken_back_and_offered_again() {
 #[test]
 fn the_beginning_of_a_line_is_sent_off_and_never_taken_back() {
     follow(
-        true,
+        Tail::MidLine,
         &[
             (read(LINES), Act::Nothing),
             (read(LINES), TYPE),
@@ -107,7 +107,7 @@ fn the_beginning_of_a_line_is_sent_off_and_never_taken_back() {
 #[test]
 fn an_editor_of_lines_is_asked_ever_more_rarely() {
     let start = Instant::now();
-    let mut farewell = Farewell::new(start, false);
+    let mut farewell = Farewell::new(start, Tail::Line);
     let mut typed = Vec::new();
     let mut looks = 0;
     loop {
@@ -130,7 +130,7 @@ fn an_editor_of_lines_is_asked_ever_more_rarely() {
 fn nothing_is_typed_for_a_program_that_reads_bytes() {
     let mut script = vec![(read(Reading::Raw), Act::Nothing); 50];
     script.extend([(read(LINES), Act::Nothing), (read(LINES), TYPE)]);
-    let times = follow(false, &script);
+    let times = follow(Tail::Line, &script);
     assert!(times[50] - times[49] <= 320, "{times:?}");
     assert_eq!(times[51] - times[50], 20);
 }
