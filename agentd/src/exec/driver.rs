@@ -188,7 +188,11 @@ async fn turn(job: &mut Job, entry: Entry) -> Result<Slot, Stillborn> {
 /// Waits for something that comes before the command, as long as nobody ends it and somebody waits for it.
 async fn attend<T>(job: &mut Job, wait: impl Future<Output = T>) -> Result<T, Stillborn> {
     let mut wait = std::pin::pin!(wait);
-    let mut alone: Option<Instant> = None;
+    // Who went away during an earlier wait is gone now as well.
+    let mut alone = match (job.exec.readers_so_far(), job.spec.disconnect) {
+        (Some(0), Disconnect::Grace(grace)) => Instant::now().checked_add(grace),
+        (Some(_) | None, _) => None,
+    };
     loop {
         let control = tokio::select! {
             came = &mut wait => return Ok(came),

@@ -6,7 +6,7 @@ mod presence;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Instant, SystemTime},
 };
@@ -48,6 +48,8 @@ pub struct Exec {
     progress: watch::Sender<Progress>,
     control: mpsc::UnboundedSender<Control>,
     readers: AtomicUsize,
+    /// Somebody has cared about it at some time.
+    was_read: AtomicBool,
     stdin: OnceLock<Stdin>,
     kept: Slot,
     /// A reader has read something.
@@ -84,6 +86,7 @@ impl Exec {
             progress,
             control,
             readers: AtomicUsize::new(0),
+            was_read: AtomicBool::new(false),
             stdin: OnceLock::new(),
             kept: Slot::default(),
             read_on: Notify::new(),
@@ -261,6 +264,12 @@ impl Exec {
 
     pub(super) fn readers(&self) -> usize {
         self.readers.load(Ordering::Acquire)
+    }
+
+    /// The same; `None` before the first one.
+    pub(super) fn readers_so_far(&self) -> Option<usize> {
+        let was_read = self.was_read.load(Ordering::Acquire);
+        was_read.then(|| self.readers())
     }
 
     /// Somebody reads it, or waits for it.

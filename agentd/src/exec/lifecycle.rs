@@ -117,8 +117,8 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// A command that has just started, with that many readers.
-    pub(super) fn new(settings: Settings, readers: usize, now: Instant) -> Self {
+    /// A command that has just started, with that many readers; `None`: nobody has ever been one.
+    pub(super) fn new(settings: Settings, readers: Option<usize>, now: Instant) -> Self {
         Self {
             phase: Phase::Running,
             settings,
@@ -126,8 +126,8 @@ impl Lifecycle {
             open_streams: settings.streams,
             written: 0,
             last_output: now,
-            alone_since: (readers == 0).then_some(now),
-            was_read: readers > 0,
+            alone_since: readers.is_none_or(|count| count == 0).then_some(now),
+            was_read: readers.is_some(),
             pipes_held: false,
         }
     }

@@ -19,6 +19,7 @@ impl Exec {
     /// Counts the holder as somebody who cares about the command, until dropped.
     #[must_use]
     pub fn presence(self: &Arc<Self>) -> Presence {
+        self.was_read.store(true, Ordering::Release);
         let before = self.readers.fetch_add(1, Ordering::AcqRel);
         self.tell_readers(before.saturating_add(1));
         Presence(Arc::clone(self))

@@ -22,6 +22,10 @@ struct Scene {
 
 impl Scene {
     fn new(settings: Settings, readers: usize) -> Self {
+        Self::of((readers > 0).then_some(readers), settings)
+    }
+
+    fn of(readers: Option<usize>, settings: Settings) -> Self {
         let start = Instant::now();
         Self {
             life: Lifecycle::new(settings, readers, start),
@@ -183,6 +187,8 @@ fn a_command_that_nobody_has_read_yet_gets_the_default_grace() {
         ..settings()
     };
     assert_eq!(Scene::new(now, 0).deadline(), Some(60_000));
+    let gone_before_the_start = Scene::of(Some(0), now);
+    assert_eq!(gone_before_the_start.deadline(), Some(0));
     let keep = Settings {
         disconnect: Disconnect::Keep,
         ..settings()

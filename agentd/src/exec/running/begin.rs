@@ -52,7 +52,7 @@ impl Running {
         };
         let now = Instant::now();
         Self {
-            life: Lifecycle::new(settings, job.exec.readers(), now),
+            life: Lifecycle::new(settings, job.exec.readers_so_far(), now),
             main,
             errors: ends.errors,
             state: ends.state,
