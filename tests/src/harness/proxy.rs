@@ -54,12 +54,9 @@ impl Fault {
     fn silence(self) -> Option<Duration> {
         match self {
             Self::IdleCut(silence) | Self::IdleHole(silence) => Some(silence),
-            Self::None
-            | Self::Cut
-            | Self::HalfCut
-            | Self::Reset
-            | Self::Stall(_)
-            | Self::Hole => None,
+            Self::None | Self::Cut | Self::HalfCut | Self::Reset | Self::Stall(_) | Self::Hole => {
+                None
+            }
         }
     }
 
@@ -376,7 +373,9 @@ mod tests {
             Fault::IdleHole(SILENCE),
         ] {
             let proxy = Proxy::start(&base.join("proxy"), &upstream, move |_| Fate::of(fault));
-            let mut stream = UnixStream::connect(&proxy.socket).await.expect("it listens");
+            let mut stream = UnixStream::connect(&proxy.socket)
+                .await
+                .expect("it listens");
             // Longer than the silence, and never silent.
             let busy = Instant::now() + SILENCE * 2;
             while Instant::now() < busy {

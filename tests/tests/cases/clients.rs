@@ -98,11 +98,7 @@ const RUNNING: &[(&str, &str, &str)] = &[
         "echo up; sleep 3; echo down",
         "up\ndown\n",
     ),
-    (
-        "loud",
-        "echo up; : <gate; seq 1000 | tail -1",
-        "up\n1000\n",
-    ),
+    ("loud", "echo up; : <gate; seq 1000 | tail -1", "up\n1000\n"),
 ];
 
 /// E2B#1587: nothing came after a pause, not even to readers on fresh connections.
@@ -167,7 +163,11 @@ fn freeze(mode: Mode, frozen: Frozen) {
         ("seq 3 | tail -1", "3\n", 0),
     ] {
         let ended = room.daemon.cli(&room.world, &["exec", "--", text]).run();
-        assert_eq!((ended.code, &*ended.stdout), (code, out), "{frozen:?}, {mode:?}: {ended:?}");
+        assert_eq!(
+            (ended.code, &*ended.stdout),
+            (code, out),
+            "{frozen:?}, {mode:?}: {ended:?}"
+        );
         assert!(ended.elapsed < PROMPT, "{frozen:?}: {:?}", ended.elapsed);
     }
     let open = gate.open();

@@ -171,7 +171,8 @@ fn nothing_of_an_ended_command_writes_into_the_files_of_the_next() {
                 if mode == Mode::Nested {
                     room.is_empty(&name);
                 }
-                let next = "rm -f shared new.*; sleep 0.3; ls; echo new >shared; sleep 0.1; cat shared";
+                let next =
+                    "rm -f shared new.*; sleep 0.3; ls; echo new >shared; sleep 0.1; cat shared";
                 let (answer, _) = room.run(&[], next);
                 assert_eq!(text(&answer, "stdout"), "new\n", "{name}: {answer}");
                 std::fs::remove_file(room.world.workspace.join("shared")).expect("it was made");

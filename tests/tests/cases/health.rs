@@ -6,9 +6,7 @@ use std::{
 };
 
 use agentd_proto::v1::{self, ExitReason, exec_event::Event};
-use agentd_tests::harness::{
-    Api, Pings, Transcript, in_every_mode, script, wire,
-};
+use agentd_tests::harness::{Api, Pings, Transcript, in_every_mode, script, wire};
 use tonic::Streaming;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -35,11 +33,7 @@ const LOADS: &[(&str, &str, usize)] = &[
         "while :; do echo line; echo error >&2; done",
         2,
     ),
-    (
-        "one line without an end",
-        "tr '\\0' x </dev/zero",
-        2,
-    ),
+    ("one line without an end", "tr '\\0' x </dev/zero", 2),
 ];
 
 /// Asks again and again on a connection of its own, from a thread of its own: how long each answer took.

@@ -137,7 +137,9 @@ fn a_command_is_the_first_to_go_when_memory_ends() {
         for script in &table {
             let (answer, _) = room.run(&[], script);
             let printed = text(&answer, "stdout").trim();
-            let command: i32 = printed.parse().unwrap_or_else(|_| panic!("{script}: {answer}"));
+            let command: i32 = printed
+                .parse()
+                .unwrap_or_else(|_| panic!("{script}: {answer}"));
             for daemon in [room.daemon.pid(), room.daemon.launcher()] {
                 let daemon = score(daemon);
                 assert!(command > daemon, "{script}: {command} and {daemon}");

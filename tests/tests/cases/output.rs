@@ -200,7 +200,9 @@ fn a_byte_costs_the_same_on_a_long_line_as_on_a_short_one() {
         ),
         (
             "one line that is drawn again and again",
-            format!("yes \"$(printf 'progress\\r')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"),
+            format!(
+                "yes \"$(printf 'progress\\r')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"
+            ),
         ),
         (
             "one line of wide characters",
@@ -208,7 +210,9 @@ fn a_byte_costs_the_same_on_a_long_line_as_on_a_short_one() {
         ),
         (
             "one line of escapes",
-            format!("yes \"$(printf '\\033[31mx\\033[0m')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"),
+            format!(
+                "yes \"$(printf '\\033[31mx\\033[0m')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"
+            ),
         ),
     ];
     in_every_mode(|mode| {
@@ -254,7 +258,9 @@ fn a_denial_is_told_with_what_was_denied() {
         for (n, (command, path)) in table.iter().enumerate() {
             let result = runtime.block_on(tool_text(&room, &format!("denied-{n}"), command));
             let lines = result.text.lines();
-            let denial = lines.filter(|line| line.starts_with("[denied: ")).collect::<Vec<_>>();
+            let denial = lines
+                .filter(|line| line.starts_with("[denied: "))
+                .collect::<Vec<_>>();
             assert!(
                 denial.len() == 1 && denial[0].contains(path),
                 "{command}, {mode:?}: {}",
@@ -263,12 +269,22 @@ fn a_denial_is_told_with_what_was_denied() {
             let end = result.exit.expect("an end");
             let denial = end.denials.first().expect("the same as data");
             assert_eq!(denial.path, *path, "{command}: {denial:?}");
-            assert!(!denial.layer.is_empty() && !denial.rule.is_empty(), "{denial:?}");
+            assert!(
+                !denial.layer.is_empty() && !denial.rule.is_empty(),
+                "{denial:?}"
+            );
         }
         // The control: what fails by itself is no denial.
-        for (n, command) in ["cat no-such-file", "ls /usr/no-such-place", "false"].iter().enumerate() {
+        for (n, command) in ["cat no-such-file", "ls /usr/no-such-place", "false"]
+            .iter()
+            .enumerate()
+        {
             let result = runtime.block_on(tool_text(&room, &format!("other-{n}"), command));
-            assert!(!result.text.contains("[denied"), "{command}: {}", result.text);
+            assert!(
+                !result.text.contains("[denied"),
+                "{command}: {}",
+                result.text
+            );
         }
     });
 }

@@ -7,9 +7,7 @@ use std::{
 };
 
 use agentd_proto::v1::{self, ExitReason, disconnect_policy::Policy};
-use agentd_tests::harness::{
-    Api, Fate, Fault, Proxy, Transcript, in_every_mode_at_once, script,
-};
+use agentd_tests::harness::{Api, Fate, Fault, Proxy, Transcript, in_every_mode_at_once, script};
 
 use crate::room::{Room, dial, runtime};
 
@@ -57,7 +55,12 @@ async fn silent_stream(room: &Room) {
     let request = v1::RunRequest {
         spec: Some(script(&room.world, "silent", &text)),
     };
-    let mut stream = api.execs().run(request).await.expect("it starts").into_inner();
+    let mut stream = api
+        .execs()
+        .run(request)
+        .await
+        .expect("it starts")
+        .into_inner();
     let (mut told, mut heartbeats) = (Transcript::default(), 0);
     while let Some(message) = stream.message().await.expect("the stream holds") {
         let event = message.event.expect("an event");
@@ -124,7 +127,12 @@ async fn gone_without_a_word(room: &Room) {
         policy: Some(Policy::KillNow(true)),
     });
     let request = v1::RunRequest { spec: Some(spec) };
-    let mut stream = api.execs().run(request).await.expect("it starts").into_inner();
+    let mut stream = api
+        .execs()
+        .run(request)
+        .await
+        .expect("it starts")
+        .into_inner();
     let first = tokio::time::timeout(NOTICED, stream.message()).await;
     first.expect("in time").expect("it holds").expect("a start");
     let (began, other) = (Instant::now(), dial(room).await);

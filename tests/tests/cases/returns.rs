@@ -217,7 +217,11 @@ fn a_silent_command_outlives_every_idle_thread_of_the_daemon() {
             let ended = client.wait(PROMPT * 4);
             let answer = ended.json();
             assert_eq!(answer["reason"], "exited", "{source}: {script}: {answer}");
-            assert_eq!(text(&answer, "stdout"), *out, "{source}: {script}: {answer}");
+            assert_eq!(
+                text(&answer, "stdout"),
+                *out,
+                "{source}: {script}: {answer}"
+            );
             assert!(ended.elapsed >= std::time::Duration::from_secs(12));
         }
     });

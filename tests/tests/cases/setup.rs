@@ -186,7 +186,10 @@ fn a_large_workspace_costs_a_command_nothing() {
             "a deep tree",
             "for d in $(seq 400); do mkdir d; cd d; touch .gitignore; done",
         ),
-        ("a large file", "truncate -s 200G sparse; head -c 50M /dev/zero >dense"),
+        (
+            "a large file",
+            "truncate -s 200G sparse; head -c 50M /dev/zero >dense",
+        ),
         (
             "links around in circles",
             "mkdir l; cd l; for n in $(seq 2000); do ln -s .. up$n; done",

@@ -108,7 +108,8 @@ fn a_reader_that_takes_nothing_holds_up_nobody() {
         // Whatever memory a flood takes once is taken, and how long it takes alone is known.
         let mut alone = Duration::MAX;
         for round in 0..2 {
-            let (told, took) = runtime.block_on(one(&room, &format!("alone-{round}"), Stalled::Nobody));
+            let (told, took) =
+                runtime.block_on(one(&room, &format!("alone-{round}"), Stalled::Nobody));
             assert_eq!(told.stdout.offset, FLOOD);
             alone = alone.min(took);
         }

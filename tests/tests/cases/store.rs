@@ -138,7 +138,12 @@ fn within(world: &World, session: &str, (id, text): (&str, &str)) -> v1::ExecSpe
 /// Runs to the end, reading all the time.
 async fn run(api: &Api, spec: v1::ExecSpec) -> Transcript {
     let request = v1::RunRequest { spec: Some(spec) };
-    let mut stream = api.execs().run(request).await.expect("it starts").into_inner();
+    let mut stream = api
+        .execs()
+        .run(request)
+        .await
+        .expect("it starts")
+        .into_inner();
     let mut told = Transcript::default();
     let whole = async {
         while let Some(message) = stream.message().await.expect("the stream holds") {
@@ -165,15 +170,32 @@ async fn one(world: &World, daemon: &Daemon, case: &Case) {
         assert_eq!(told.stdout.offset, 0, "{name}");
     } else {
         let by_signal = end.signal.map(|signal| -signal);
-        assert_eq!(end.exit_code.or(by_signal), Some(case.code), "{name}, {mode:?}: {end:?}");
+        assert_eq!(
+            end.exit_code.or(by_signal),
+            Some(case.code),
+            "{name}, {mode:?}: {end:?}"
+        );
         // The reader has every byte of the end, and what it was not told of it was told to be missing.
-        let most = if case.text.contains(">&2") { 800_000 } else { 1_500_000 };
-        told.stdout.compare(&numbers(most)).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let most = if case.text.contains(">&2") {
+            800_000
+        } else {
+            1_500_000
+        };
+        told.stdout
+            .compare(&numbers(most))
+            .unwrap_or_else(|why| panic!("{name}: {why}"));
         let total = told.stdout.offset + told.stderr.offset;
-        assert_eq!(end.stdout_bytes + end.stderr_bytes, total, "{name}: {end:?}");
+        assert_eq!(
+            end.stdout_bytes + end.stderr_bytes,
+            total,
+            "{name}: {end:?}"
+        );
         let file = end.output_file.clone().expect("a file");
         assert_eq!(file.bytes + file.missing_bytes, total, "{name}: {file:?}");
-        assert!(file.missing_bytes > 0 && file.bytes <= DISK, "{name}: {file:?}");
+        assert!(
+            file.missing_bytes > 0 && file.bytes <= DISK,
+            "{name}: {file:?}"
+        );
         let notes = end.notes.join("\n");
         assert!(
             notes.contains("output store") && notes.contains("No space left on device"),
@@ -189,7 +211,10 @@ async fn one(world: &World, daemon: &Daemon, case: &Case) {
         let start = usize::try_from(kept.offset).expect("an offset");
         if most == 1_500_000 {
             let real = numbers(most);
-            assert!(!kept.data.is_empty() && real[start..].starts_with(&kept.data), "{name}");
+            assert!(
+                !kept.data.is_empty() && real[start..].starts_with(&kept.data),
+                "{name}"
+            );
         }
     }
     // With room again everything is as before, in the same session.

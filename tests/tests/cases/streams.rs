@@ -274,7 +274,11 @@ fn wait_answers_at_the_end_or_says_that_it_is_still_running() {
             let open = runtime.block_on(async {
                 let api = dial(&room).await;
                 api.start(spec).await.expect("it starts");
-                for wait in [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(300)] {
+                for wait in [
+                    Duration::ZERO,
+                    Duration::from_millis(50),
+                    Duration::from_millis(300),
+                ] {
                     let request = v1::WaitRequest {
                         exec_id: id.clone(),
                         wait: wire(wait),
@@ -380,9 +384,24 @@ fn silence_ends_a_command_only_when_asked_for() {
     let ms = Duration::from_millis;
     let table = [
         ("quiet", "sleep 1.5; echo end", None, ExitReason::Exited),
-        ("quiet-after-a-word", "echo a; sleep 1.5", None, ExitReason::Exited),
-        ("idle", "echo a; sleep 600", Some(ms(500)), ExitReason::IdleTimeout),
-        ("never-a-word", "sleep 600", Some(ms(500)), ExitReason::IdleTimeout),
+        (
+            "quiet-after-a-word",
+            "echo a; sleep 1.5",
+            None,
+            ExitReason::Exited,
+        ),
+        (
+            "idle",
+            "echo a; sleep 600",
+            Some(ms(500)),
+            ExitReason::IdleTimeout,
+        ),
+        (
+            "never-a-word",
+            "sleep 600",
+            Some(ms(500)),
+            ExitReason::IdleTimeout,
+        ),
         (
             "busy-and-silent",
             "while :; do :; done",

@@ -98,7 +98,11 @@ fn a_model_is_told_what_an_interrupted_command_printed_and_that_it_may_have_done
             let (told, is_error) = result(&body);
             let name = format!("{source}, {mode:?}: {script}: {told}");
             assert!(is_error, "{name}");
-            for word in wanted.iter().chain(&["interrupted by the user", "[cancelled after ", "stays done"]) {
+            for word in
+                wanted
+                    .iter()
+                    .chain(&["interrupted by the user", "[cancelled after ", "stays done"])
+            {
                 assert!(told.contains(word), "no {word:?}: {name}");
             }
             for wrong in ["nothing was", "nothing of", "not started", "line 900"] {

@@ -93,7 +93,10 @@ fn git_sees_no_change_after_a_command() {
         for (script, code) in [
             ("true", 0),
             ("false", 1),
-            ("ls -la . .git .git/hooks; cat .bashrc .profile HEAD; true", 0),
+            (
+                "ls -la . .git .git/hooks; cat .bashrc .profile HEAD; true",
+                0,
+            ),
             ("kill -9 $$", 137),
             ("cd .git && ls objects >/dev/null && exec sleep 600", 124),
         ] {

@@ -66,7 +66,10 @@ fn a_slow_reader_is_dropped_and_continues_where_it_was_while_another_gets_everyt
             let whole = reads.await.expect("it reads on");
             assert_eq!(whole.stdout.offset, BYTES);
             let missed = whole.stdout.lost;
-            assert!(missed < MISSED, "{mode:?}: {missed} bytes for another's sake");
+            assert!(
+                missed < MISSED,
+                "{mode:?}: {missed} bytes for another's sake"
+            );
             let grown = site.daemon.peak_memory_kib() - before;
             assert!(grown < GROWTH_KIB, "{mode:?}: {grown} KiB more");
             // It comes back after its last event: an exact gap, and the rest.
