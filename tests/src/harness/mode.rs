@@ -241,8 +241,10 @@ pub fn in_every_mode_at_once(test: impl Fn(Mode) + Sync) {
             .filter_map(|(mode, end)| Some((mode, end.err()?)))
             .collect()
     });
-    for (mode, cause) in failed {
+    for (mode, _) in &failed {
         eprintln!("FAILED on {mode:?} ({})", mode.tier());
+    }
+    if let Some((_, cause)) = failed.into_iter().next() {
         std::panic::resume_unwind(cause);
     }
 }

@@ -132,16 +132,17 @@ fn freeze(mode: Mode, frozen: Frozen) {
         api.start(script(&room.world, "old", text))
             .await
             .expect("it starts");
-        let stream = attach(&api, "old", 0).await;
-        tokio::spawn(read(stream, Transcript::default()))
+        attach(&api, "old", 0).await
     });
+    let old = runtime.spawn(read(old, Transcript::default()));
     let mut pids = vec![room.daemon.pid()];
     if let Frozen::Everything = frozen {
         pids.push(room.daemon.launcher());
         pids.extend(room.world.everything().into_iter().map(|one| one.pid));
     }
     for pid in &pids {
-        kill(Pid::from_raw(*pid), Signal::SIGSTOP).expect("it is there");
+        // One that ends meanwhile is none to stop.
+        let _gone = kill(Pid::from_raw(*pid), Signal::SIGSTOP);
     }
     let stands = || pids.iter().all(|pid| state_of(*pid) != Some('R'));
     assert!(wait_until(PROMPT, stands), "{frozen:?}: it stands still");
@@ -154,9 +155,9 @@ fn freeze(mode: Mode, frozen: Frozen) {
     // A fresh connection gets what was printed before; new commands run.
     let new = runtime.block_on(async {
         let api = dial(&room).await;
-        let stream = attach(&api, "old", 0).await;
-        tokio::spawn(read(stream, Transcript::default()))
+        attach(&api, "old", 0).await
     });
+    let new = runtime.spawn(read(new, Transcript::default()));
     for (text, out, code) in [
         ("echo new", "new\n", 0),
         ("exit 4", "", 4),

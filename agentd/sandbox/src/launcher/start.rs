@@ -354,7 +354,7 @@ fn unprepared(error: &PrepareError) -> NotStarted {
         PrepareError::NoBash => Errno::ENOENT,
         PrepareError::Ruleset(failure) => failure.errno().unwrap_or(Errno::EIO),
         PrepareError::Script { source, .. } => {
-            Errno::from_raw(source.raw_os_error().unwrap_or(libc::EIO))
+            source.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
         }
         PrepareError::Nul(_) => Errno::EIO,
     };
