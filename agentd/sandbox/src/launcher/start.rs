@@ -346,7 +346,10 @@ fn unprepared(error: &PrepareError) -> NotStarted {
         PrepareError::System(errno) => *errno,
         PrepareError::NoBash => Errno::ENOENT,
         PrepareError::Ruleset(failure) => failure.errno().unwrap_or(Errno::EIO),
-        PrepareError::Nul(_) | PrepareError::Script { .. } => Errno::EIO,
+        PrepareError::Script { source, .. } => {
+            source.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+        }
+        PrepareError::Nul(_) => Errno::EIO,
     };
     let stage = error.layer().map_or("prepare", policy::Layer::name);
     let stage = if matches!(error, PrepareError::NoBash) {
