@@ -195,6 +195,29 @@ impl Mode {
     }
 }
 
+/// The same for tests that mostly wait: all kinds of host at once.
+pub fn in_every_mode_at_once(test: impl Fn(Mode) + Sync) {
+    let modes = Mode::possible();
+    assert!(!modes.is_empty(), "no kind of host is possible here");
+    let failed: Vec<_> = std::thread::scope(|scope| {
+        let test = &test;
+        let started: Vec<_> = modes
+            .iter()
+            .map(|mode| (*mode, scope.spawn(move || test(*mode))))
+            .collect();
+        let ended = started.into_iter().map(|(mode, run)| (mode, run.join()));
+        ended
+            .filter_map(|(mode, end)| Some((mode, end.err()?)))
+            .collect()
+    });
+    for (mode, _) in &failed {
+        eprintln!("FAILED on {mode:?} ({})", mode.tier());
+    }
+    if let Some((_, cause)) = failed.into_iter().next() {
+        std::panic::resume_unwind(cause);
+    }
+}
+
 /// Runs a test once per possible kind of host, and says which one failed.
 pub fn in_every_mode(test: impl Fn(Mode)) {
     let modes = Mode::possible();

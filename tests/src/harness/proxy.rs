@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,7 +16,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::random::Random;
@@ -42,6 +42,28 @@ pub enum Fault {
     Stall(Duration),
     /// Everything stands still for ever, and the connection stays open.
     Hole,
+    /// As with a load balancer: once nothing went over the connection for this long, both directions end.
+    IdleCut(Duration),
+    /// As with an address translator: once nothing went over the connection for this long, it is
+    /// forgotten, and neither end hears of it.
+    IdleHole(Duration),
+}
+
+impl Fault {
+    /// Silence that brings it about.
+    fn silence(self) -> Option<Duration> {
+        match self {
+            Self::IdleCut(silence) | Self::IdleHole(silence) => Some(silence),
+            Self::None | Self::Cut | Self::HalfCut | Self::Reset | Self::Stall(_) | Self::Hole => {
+                None
+            }
+        }
+    }
+
+    /// Whether a number of bytes brings it about.
+    fn is_counted(self) -> bool {
+        self != Self::None && self.silence().is_none()
+    }
 }
 
 /// How bytes are handed on.
@@ -69,6 +91,14 @@ pub struct Fate {
 }
 
 impl Fate {
+    /// This fault, whatever was carried before.
+    pub fn of(fault: Fault) -> Self {
+        Self {
+            fault,
+            ..Self::CLEAN
+        }
+    }
+
     /// Nothing happens.
     pub const CLEAN: Self = Self {
         fault: Fault::None,
@@ -164,13 +194,16 @@ enum Stopped {
 async fn carry(client: UnixStream, daemon: UnixStream, fate: Fate) {
     let (from_client, to_client) = client.into_split();
     let (from_daemon, to_daemon) = daemon.into_split();
-    let limit = |here: bool| (here && fate.fault != Fault::None).then_some(fate.after);
+    let limit = |here: bool| (here && fate.fault.is_counted()).then_some(fate.after);
     let mut up = Direction::new(from_client, to_daemon, limit(!fate.downwards), fate.pace);
     let mut down = Direction::new(from_daemon, to_client, limit(fate.downwards), fate.pace);
+    let heard = Arc::clone(&up.heard);
+    down.heard = Arc::clone(&heard);
     loop {
         let struck = tokio::select! {
             stopped = up.run(), if !up.over => stopped,
             stopped = down.run(), if !down.over => stopped,
+            () = quiet(fate.fault.silence(), &heard), if !(up.over && down.over) => Stopped::Struck,
             else => return,
         };
         if matches!(struck, Stopped::Ended) {
@@ -182,7 +215,7 @@ async fn carry(client: UnixStream, daemon: UnixStream, fate: Fate) {
                     sleep(time).await;
                 }
             }
-            Fault::Cut => return,
+            Fault::Cut | Fault::IdleCut(_) => return,
             Fault::HalfCut => {
                 let broken = if fate.downwards { &mut down } else { &mut up };
                 broken.over = true;
@@ -203,13 +236,27 @@ async fn carry(client: UnixStream, daemon: UnixStream, fate: Fate) {
                 drop(timeout(Duration::from_millis(20), unread).await);
                 return;
             }
-            Fault::Hole => {
+            Fault::Hole | Fault::IdleHole(_) => {
                 // Until the client gives up: it closes, and only that is looked for.
                 let mut sink = [0; 4096];
                 while matches!(up.from.read(&mut sink).await, Ok(1..)) {}
                 return;
             }
         }
+    }
+}
+
+/// Waits until nothing went in either direction for that long; for ever without a bound.
+async fn quiet(silence: Option<Duration>, heard: &Mutex<Instant>) {
+    let Some(silence) = silence else {
+        return std::future::pending().await;
+    };
+    loop {
+        let until = *heard.lock().expect("no panic while it is held") + silence;
+        if until <= Instant::now() {
+            return;
+        }
+        sleep_until(until).await;
     }
 }
 
@@ -225,6 +272,8 @@ struct Direction {
     held: Vec<u8>,
     /// How much of `held` is written.
     done: usize,
+    /// When bytes were last carried, in either direction.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl Direction {
@@ -238,6 +287,7 @@ impl Direction {
             over: false,
             held: Vec::new(),
             done: 0,
+            heard: Arc::new(Mutex::new(Instant::now())),
         }
     }
 
@@ -261,6 +311,7 @@ impl Direction {
             match self.to.write(&self.held[self.done..][..length]).await {
                 Ok(0) | Err(_) => break,
                 Ok(written) => {
+                    *self.heard.lock().expect("no panic while it is held") = Instant::now();
                     self.done += written;
                     self.carried += u64::try_from(written).expect("a length");
                 }
@@ -281,5 +332,65 @@ impl Direction {
         let left = self.limit.map_or(u64::MAX, |limit| limit - self.carried);
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         (self.held.len() - self.done).min(most).min(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_millis(1500);
+
+    /// Says everything again.
+    fn echo(socket: &Path) {
+        let listener = UnixListener::bind(socket).expect("a socket");
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = client.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+    }
+
+    async fn answered(stream: &mut UnixStream) -> bool {
+        let mut byte = [0];
+        let asked = stream.write_all(b"x").await.is_ok();
+        let answer = timeout(Duration::from_secs(1), stream.read_exact(&mut byte)).await;
+        asked && matches!(answer, Ok(Ok(_)))
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_cut_or_forgotten_and_a_busy_one_is_not() {
+        let base = std::env::temp_dir().join(format!("proxy-{}", std::process::id()));
+        std::fs::create_dir(&base).expect("a directory");
+        let upstream = base.join("upstream");
+        echo(&upstream);
+        for fault in [
+            Fault::None,
+            Fault::IdleCut(SILENCE),
+            Fault::IdleHole(SILENCE),
+        ] {
+            let proxy = Proxy::start(&base.join("proxy"), &upstream, move |_| Fate::of(fault));
+            let mut stream = UnixStream::connect(&proxy.socket)
+                .await
+                .expect("it listens");
+            // Longer than the silence, and never silent.
+            let busy = Instant::now() + SILENCE * 2;
+            while Instant::now() < busy {
+                assert!(answered(&mut stream).await, "{fault:?}");
+                sleep(SILENCE / 20).await;
+            }
+            sleep(SILENCE * 2).await;
+            let mut byte = [0];
+            let end = timeout(Duration::from_millis(200), stream.read(&mut byte)).await;
+            let is_cut = matches!(end, Ok(Ok(0) | Err(_)));
+            assert_eq!(is_cut, fault == Fault::IdleCut(SILENCE), "{fault:?}");
+            let goes_on = answered(&mut stream).await;
+            assert_eq!(goes_on, fault == Fault::None, "{fault:?}");
+            assert_eq!(proxy.connections(), 1, "{fault:?}");
+        }
+        std::fs::remove_dir_all(&base).expect("it is ours");
     }
 }

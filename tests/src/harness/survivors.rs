@@ -21,11 +21,15 @@ pub fn processes_with(word: &str) -> Vec<Process> {
         .filter(|process| process.pid != own && process.name != "agent-cli")
         .filter(|process| {
             let environment = read(process.pid, "environ");
+            // A shell that starts nothing has only its directory to tell it by.
+            let directory = fs::read_link(format!("/proc/{}/cwd", process.pid));
+            let directory = directory.unwrap_or_default();
             process
                 .arguments
                 .iter()
                 .any(|argument| argument.contains(word))
                 || environment.contains(word)
+                || directory.to_string_lossy().contains(word)
         })
         .collect()
 }
@@ -46,6 +50,29 @@ pub fn state_of(pid: i32) -> Option<char> {
 pub fn children_of(parent: i32) -> Vec<Process> {
     all()
         .filter(|process| parent_of(process.pid) == Some(parent))
+        .collect()
+}
+
+/// Zombies among everything that a process started, its children's children included.
+pub fn zombies_below(ancestor: i32) -> Vec<Process> {
+    let parents: Vec<(Process, Option<i32>)> = all()
+        .map(|process| {
+            let parent = parent_of(process.pid);
+            (process, parent)
+        })
+        .collect();
+    let mut family = vec![ancestor];
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        let children = parents.iter().filter(|(_, of)| *of == Some(parent));
+        family.extend(children.map(|(child, _)| child.pid));
+    }
+    parents
+        .into_iter()
+        .map(|(process, _)| process)
+        .filter(|process| process.pid != ancestor && family.contains(&process.pid))
+        .filter(|process| state_of(process.pid) == Some('Z'))
         .collect()
 }
 
