@@ -119,13 +119,32 @@ fn the_environment_is_made_and_not_inherited() {
 /// cc#85457: the out-of-memory killer took the daemon instead of the command.
 #[test]
 fn a_command_is_the_first_to_go_when_memory_ends() {
+    let read = "cat /proc/self/oom_score_adj";
+    let table = [
+        read.to_owned(),
+        format!("bash -c '(setsid {read})'"),
+        "python3 -c 'import os; os.fork() or os.execlp(\"cat\", \"cat\", \"/proc/self/oom_score_adj\"); os.wait()'".to_owned(),
+        // It may not put others before itself.
+        format!("for n in -1000 -1 0; do (echo $n >/proc/self/oom_score_adj) 2>/dev/null; done; {read}"),
+        format!("bash -c 'echo -1000 >/proc/$$/oom_score_adj' 2>/dev/null; {read}"),
+    ];
     in_every_mode(|mode| {
         let room = Room::new(mode);
-        let (answer, _) = room.run(&[], "cat /proc/self/oom_score_adj");
-        let command: i32 = text(&answer, "stdout").trim().parse().expect("a number");
-        let daemon = fs::read_to_string(format!("/proc/{}/oom_score_adj", room.daemon.pid()));
-        let daemon: i32 = daemon.expect("readable").trim().parse().expect("a number");
-        assert!(command > daemon, "{command} and {daemon}");
+        let score = |pid: i32| -> i32 {
+            let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"));
+            text.expect("readable").trim().parse().expect("a number")
+        };
+        for script in &table {
+            let (answer, _) = room.run(&[], script);
+            let printed = text(&answer, "stdout").trim();
+            let command: i32 = printed
+                .parse()
+                .unwrap_or_else(|_| panic!("{script}: {answer}"));
+            for daemon in [room.daemon.pid(), room.daemon.launcher()] {
+                let daemon = score(daemon);
+                assert!(command > daemon, "{script}: {command} and {daemon}");
+            }
+        }
     });
 }
 

@@ -1,5 +1,7 @@
 //! Long output: its end is never lost, what is left out is counted, and memory stays flat.
 
+use std::time::{Duration, Instant};
+
 use agentd_proto::v1::{self, call_tool_response::Message};
 use agentd_tests::harness::{Api, Mode, in_every_mode, script};
 
@@ -178,6 +180,113 @@ async fn streams(api: &Api, mut each: impl FnMut(v1::Stream)) -> Vec<v1::Stream>
         }
     }
     seen
+}
+
+/// SWE-agent#1269: megabytes on few lines took for ever, since something looked for the end of each line again and
+/// again.
+#[test]
+fn a_byte_costs_the_same_on_a_long_line_as_on_a_short_one() {
+    const SIZE: u64 = 12_000_000;
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let lines = |length: u64| {
+        format!("yes $(head -c {length} /dev/zero | tr '\\0' x) | head -c {SIZE}; echo; echo END")
+    };
+    let shapes = [
+        ("short lines", lines(70)),
+        ("long lines", lines(100_000)),
+        (
+            "one line",
+            format!("tr '\\0' x </dev/zero | head -c {SIZE}; echo; echo END"),
+        ),
+        (
+            "one line that is drawn again and again",
+            format!(
+                "yes \"$(printf 'progress\\r')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"
+            ),
+        ),
+        (
+            "one line of wide characters",
+            format!("yes 漢 | tr -d '\\n' | head -c {SIZE}; echo; echo END"),
+        ),
+        (
+            "one line of escapes",
+            format!(
+                "yes \"$(printf '\\033[31mx\\033[0m')\" | tr -d '\\n' | head -c {SIZE}; echo; echo END"
+            ),
+        ),
+    ];
+    in_every_mode(|mode| {
+        let room = Room::new(mode);
+        let mut took = Vec::new();
+        for (n, (name, command)) in shapes.iter().enumerate() {
+            // What the daemon makes a model's text of, and what a client shows.
+            let began = Instant::now();
+            let result = runtime.block_on(tool_text(&room, &format!("line-{n}"), command));
+            let text = &result.text;
+            assert!(text.contains("\nEND"), "{name}: {text:.300}");
+            assert!(text.chars().count() < 51_000, "{name}: {}", text.len());
+            let told = result.exit.expect("an end").stdout_bytes;
+            assert_eq!(told, SIZE + 5, "{name}");
+            let (answer, _) = room.run(&["--timeout", "100s"], command);
+            assert_eq!(answer["stdout_bytes"], SIZE + 5, "{name}");
+            took.push((*name, began.elapsed()));
+        }
+        let short = took[0].1;
+        for (name, took) in took {
+            assert!(
+                took < short * 4 + Duration::from_millis(500),
+                "{name}, {mode:?}: {took:?}, and {short:?} on short lines"
+            );
+        }
+    });
+}
+
+/// codex#41320: a model that is not told what refused it looks for the fault in its own work.
+#[test]
+fn a_denial_is_told_with_what_was_denied() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let table = [
+        ("touch /etc/x", "/etc/x"),
+        ("cat /etc/shadow", "/etc/shadow"),
+        ("echo x >/usr/newfile", "/usr/newfile"),
+        ("mkdir /usr/lib/new", "/usr/lib/new"),
+        ("cp /etc/passwd /etc/new", "/etc/new"),
+        ("rm -f /usr/bin/env", "/usr/bin/env"),
+    ];
+    in_every_mode(|mode| {
+        let room = Room::new(mode);
+        for (n, (command, path)) in table.iter().enumerate() {
+            let result = runtime.block_on(tool_text(&room, &format!("denied-{n}"), command));
+            let lines = result.text.lines();
+            let denial = lines
+                .filter(|line| line.starts_with("[denied: "))
+                .collect::<Vec<_>>();
+            assert!(
+                denial.len() == 1 && denial[0].contains(path),
+                "{command}, {mode:?}: {}",
+                result.text
+            );
+            let end = result.exit.expect("an end");
+            let denial = end.denials.first().expect("the same as data");
+            assert_eq!(denial.path, *path, "{command}: {denial:?}");
+            assert!(
+                !denial.layer.is_empty() && !denial.rule.is_empty(),
+                "{denial:?}"
+            );
+        }
+        // The control: what fails by itself is no denial.
+        for (n, command) in ["cat no-such-file", "ls /usr/no-such-place", "false"]
+            .iter()
+            .enumerate()
+        {
+            let result = runtime.block_on(tool_text(&room, &format!("other-{n}"), command));
+            assert!(
+                !result.text.contains("[denied"),
+                "{command}: {}",
+                result.text
+            );
+        }
+    });
 }
 
 /// codex#8652, codex#23185: a signal lost the output and was blamed on the sandbox.

@@ -1,7 +1,7 @@
 //! When a command is over: at the exit of its leader and a short drain, never at the end of its pipes, and
 //! never at a timer alone.
 
-use agentd_tests::harness::{Mode, in_every_mode};
+use agentd_tests::harness::{in_every_mode, in_every_mode_at_once};
 
 use crate::room::{PROMPT, Room, text};
 
@@ -159,7 +159,7 @@ fn an_end_is_either_an_exit_or_a_timeout_and_never_both() {
         ("containerd#9568", "true & sleep 600 & exit 0", "exited"),
         ("bux#163", "trap 'exit 0' TERM; sleep 600 & wait", "timeout"),
     ];
-    in_every_mode(|mode| {
+    in_every_mode_at_once(|mode| {
         let room = Room::new(mode);
         for (source, script, reason) in table {
             let (answer, ended) = room.run(&["--timeout", "1s"], script);
@@ -175,12 +175,54 @@ fn an_end_is_either_an_exit_or_a_timeout_and_never_both() {
     });
 }
 
-/// A thread pool lets idle threads go after about ten seconds; a command tied to one died with it.
+/// Source, script, output: silent for longer than a thread pool keeps an idle thread.
+const SILENT: &[(&str, &str, &str)] = &[
+    ("codex#46702", "sleep 12; echo done", "done\n"),
+    (
+        "codex#46702",
+        "python3 -c 'import time; time.sleep(12); print(\"slept\")'",
+        "slept\n",
+    ),
+    (
+        "codex#6965",
+        "sleep 12 & wait $!; echo \"waited $?\"",
+        "waited 0\n",
+    ),
+    (
+        "OpenHands#7869",
+        "timeout 12 sleep 600; echo \"code $?\"",
+        "code 124\n",
+    ),
+    (
+        "codex#46702",
+        "echo begin; (exec setsid sleep 12); echo end",
+        "begin\nend\n",
+    ),
+];
+
+/// A thread pool lets idle threads go after about ten seconds; a command tied to one died with it. Silence and
+/// time alone end nothing before the timeout.
 #[test]
 fn a_silent_command_outlives_every_idle_thread_of_the_daemon() {
-    // codex#46702, codex#6965, OpenHands#7869: silence and time alone end nothing before the timeout.
-    let room = Room::new(*Mode::possible().first().expect("some kind of host"));
-    let (answer, _) = room.run(&[], "sleep 12; echo done");
-    assert_eq!(answer["reason"], "exited", "{answer}");
-    assert_eq!(text(&answer, "stdout"), "done\n", "{answer}");
+    in_every_mode_at_once(|mode| {
+        let room = Room::new(mode);
+        let clients: Vec<_> = SILENT
+            .iter()
+            .map(|case| {
+                let words = ["exec", "--json", "--", case.1];
+                (case, room.daemon.cli(&room.world, &words).start())
+            })
+            .collect();
+        for ((source, script, out), client) in clients {
+            let ended = client.wait(PROMPT * 4);
+            let answer = ended.json();
+            assert_eq!(answer["reason"], "exited", "{source}: {script}: {answer}");
+            assert_eq!(
+                text(&answer, "stdout"),
+                *out,
+                "{source}: {script}: {answer}"
+            );
+            assert!(ended.elapsed >= std::time::Duration::from_secs(12));
+        }
+    });
 }

@@ -1,40 +1,15 @@
 //! Streams, readers, ids: what clients of the API met elsewhere.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentd_proto::v1::{self, ExitReason, TerminateOutcome};
 use agentd_tests::harness::{
-    Api, Mode, Transcript, follow, in_every_mode, script, wait_until, wire,
+    Mode, Transcript, follow, in_every_mode, in_every_mode_at_once, members_of_cgroups, script,
+    wait_until, wire,
 };
-use tonic::{Code, Streaming};
+use tonic::Code;
 
-use crate::room::{PROMPT, Room};
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Runtime::new().expect("a runtime")
-}
-
-async fn dial(room: &Room) -> Api {
-    Api::dial(&room.daemon.socket).await.expect("a daemon")
-}
-
-async fn attach(api: &Api, id: &str, after_seq: u64) -> Streaming<v1::AttachResponse> {
-    let request = v1::AttachRequest {
-        exec_id: id.to_owned(),
-        after_seq,
-        strict: false,
-    };
-    let answer = api.execs().attach(request).await.expect("it is known");
-    answer.into_inner()
-}
-
-async fn read(mut stream: Streaming<v1::AttachResponse>, mut told: Transcript) -> Transcript {
-    while let Some(message) = stream.message().await.expect("the stream holds") {
-        told.take(message.event.expect("an event"))
-            .expect("the contract");
-    }
-    told
-}
+use crate::room::{Gate, PROMPT, Room, attach, dial, read, read_to, runtime};
 
 /// fountain#691, agent-sandbox B8: each reconnect replayed another part.
 #[test]
@@ -70,66 +45,96 @@ fn every_reader_of_a_finished_command_reads_the_same() {
     });
 }
 
+/// How a command goes on while nobody reads it.
+struct Away {
+    name: &'static str,
+    policy: Option<v1::disconnect_policy::Policy>,
+    io: v1::IoSpec,
+    /// What it prints meanwhile, and how it looks to a reader.
+    prints: (&'static str, String),
+}
+
+fn aways() -> Vec<Away> {
+    use v1::disconnect_policy::Policy;
+    let numbers = |end: &str| (1..=1000).fold(String::new(), |text, n| text + &n.to_string() + end);
+    vec![
+        Away {
+            name: "by itself",
+            policy: None,
+            io: v1::IoSpec::default(),
+            prints: ("seq 1 1000", numbers("\n")),
+        },
+        Away {
+            name: "kept",
+            policy: Some(Policy::Keep(true)),
+            io: v1::IoSpec::default(),
+            prints: ("printf 'no newline'", "no newline".to_owned()),
+        },
+        Away {
+            name: "with a grace",
+            policy: wire(Duration::from_secs(60)).map(Policy::Grace),
+            io: v1::IoSpec {
+                stdin: true,
+                ..v1::IoSpec::default()
+            },
+            prints: ("printf '\\xe6\\xbc'; printf '\\xa2'", "漢".to_owned()),
+        },
+        Away {
+            name: "on a terminal",
+            policy: None,
+            io: v1::IoSpec {
+                pty: Some(v1::PtySize {
+                    columns: 80,
+                    rows: 24,
+                }),
+                ..v1::IoSpec::default()
+            },
+            prints: ("seq 1 1000", numbers("\r\n")),
+        },
+    ]
+}
+
 /// e2b infra#2639: what was printed while nobody was there was lost. Also Gym#2893, E2B#1074.
 #[test]
 fn a_reader_that_comes_back_gets_what_was_printed_meanwhile() {
     let runtime = runtime();
     in_every_mode(|mode| {
         let room = Room::new(mode);
-        runtime.block_on(async {
-            let api = dial(&room).await;
-            let command = "echo first; until [ -e go ]; do sleep 0.02; done; seq 1 1000; echo last";
-            let spec = script(&room.world, "back", command);
-            api.start(spec).await.expect("it starts");
-            let mut told = Transcript::default();
-            let mut stream = attach(&api, "back", 0).await;
-            while told.stdout.offset < 6 {
-                let message = stream.message().await.expect("holds").expect("goes on");
-                told.take(message.event.expect("an event"))
-                    .expect("the contract");
-            }
-            drop((stream, api));
-            room.world.file("go", "");
-            // A second reader at once, while the daemon may still think the first one is there.
-            let api = dial(&room).await;
-            let other = attach(&api, "back", 0).await;
-            let told = read(attach(&api, "back", told.last_seq).await, told).await;
-            let numbers: Vec<String> = (1..=1000).map(|n| n.to_string()).collect();
-            let whole = format!("first\n{}\nlast\n", numbers.join("\n"));
-            assert_eq!(told.stdout.bytes(), whole.as_bytes());
-            let other = read(other, Transcript::default()).await;
-            assert_eq!(other.stdout.bytes(), whole.as_bytes());
-        });
-    });
-}
-
-/// e2b infra#3292, grpc#37715, arcbox#519: one reader that takes nothing held up all others.
-#[test]
-fn a_reader_that_takes_nothing_holds_up_nobody() {
-    let runtime = runtime();
-    in_every_mode(|mode| {
-        let room = Room::new(mode);
-        runtime.block_on(async {
-            let api = dial(&room).await;
-            let spec = script(
-                &room.world,
-                "stalled",
-                "yes | head -c 30000000; echo end >&2",
-            );
-            let stalled = dial(&room).await;
-            api.start(spec).await.expect("it starts");
-            // Never read from: its windows fill up and stay full.
-            let held = attach(&stalled, "stalled", 0).await;
-            let told = read(attach(&api, "stalled", 0).await, Transcript::default());
-            let told = tokio::time::timeout(PROMPT * 4, told)
-                .await
-                .expect("it is not held up");
-            assert_eq!(told.stdout.offset, 30_000_000);
-            assert_eq!(told.reason(), ExitReason::Exited);
-            drop(held);
-        });
-        let before = room.daemon.peak_memory_kib();
-        assert!(before < 400 * 1024, "{before} KiB");
+        for (n, away) in aways().into_iter().enumerate() {
+            let (id, name) = (format!("back-{n}"), away.name);
+            let gate = Gate::new(&room.world, &id);
+            let (command, printed) = away.prints;
+            let text = format!("printf first; : <{id}; {command}; printf last");
+            let whole = format!("first{printed}last");
+            let mut spec = script(&room.world, &id, &text);
+            spec.on_disconnect = away.policy.map(|policy| v1::DisconnectPolicy {
+                policy: Some(policy),
+            });
+            spec.io = Some(away.io);
+            let open = runtime.block_on(async {
+                let api = dial(&room).await;
+                api.start(spec).await.expect("it starts");
+                let mut told = Transcript::default();
+                let mut stream = attach(&api, &id, 0).await;
+                read_to(&mut stream, &mut told, 5).await;
+                drop((stream, api));
+                // It prints while nobody is there, and nobody asks how it does until it has.
+                let open = gate.open();
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                // Two readers at once, while the daemon may still think the first one is there.
+                let api = dial(&room).await;
+                let other = attach(&api, &id, 0).await;
+                let told = read(attach(&api, &id, told.last_seq).await, told).await;
+                let other = read(other, Transcript::default()).await;
+                for told in [told, other] {
+                    let bytes = [told.stdout.bytes(), told.pty.bytes()].concat();
+                    assert_eq!(String::from_utf8_lossy(&bytes), whole, "{name}");
+                    assert_eq!(told.reason(), ExitReason::Exited, "{name}");
+                }
+                open
+            });
+            drop(open);
+        }
     });
 }
 
@@ -179,11 +184,15 @@ fn after_a_restart_a_command_is_unknown_and_never_run_again() {
         });
         let runs = room.world.workspace.join("runs");
         assert!(wait_until(PROMPT, || runs.exists()), "it runs");
+        let launcher = room.daemon.launcher();
         room.daemon.signal(nix::sys::signal::Signal::SIGKILL);
         let gone = wait_until(PROMPT, || !room.daemon.is_running());
         assert!(gone, "it is killed");
         room.daemon = agentd_tests::harness::Daemon::start(&room.world);
         room.is_empty("after a restart");
+        // What is listed and what the kernel has agree: nothing of the old one.
+        let members = members_of_cgroups(launcher);
+        assert!(members.is_empty(), "{members:?}");
         runtime.block_on(async {
             let api = dial(&room).await;
             let unknown = api
@@ -211,8 +220,8 @@ fn after_a_restart_a_command_is_unknown_and_never_run_again() {
 /// `huggingface_hub`#4836: kill said OK and killed nothing.
 #[test]
 fn terminate_says_what_it_found() {
-    let runtime = runtime();
-    in_every_mode(|mode| {
+    in_every_mode_at_once(|mode| {
+        let runtime = runtime();
         let room = Room::new(mode);
         runtime.block_on(async {
             let api = dial(&room).await;
@@ -252,27 +261,53 @@ fn wait_answers_at_the_end_or_says_that_it_is_still_running() {
     let runtime = runtime();
     in_every_mode(|mode| {
         let room = Room::new(mode);
-        runtime.block_on(async {
-            let api = dial(&room).await;
-            api.start(script(&room.world, "long", "sleep 1; exit 4"))
-                .await
-                .expect("it starts");
-            let request = v1::WaitRequest {
-                exec_id: "long".to_owned(),
-                wait: wire(Duration::from_millis(50)),
-            };
-            let early = api
-                .execs()
-                .wait(request)
-                .await
-                .expect("it is known")
-                .into_inner();
-            let early = early.exec.expect("an execution");
-            assert_eq!(early.state(), v1::ExecState::Running, "{early:?}");
-            assert!(early.result.is_none(), "{early:?}");
-            let late = api.wait("long").await.expect("it is known");
-            assert_eq!(late.result.expect("an end").exit_code, Some(4));
-        });
+        let table = [
+            ("exit 4", ExitReason::Exited, Some(4)),
+            ("echo out; echo err >&2", ExitReason::Exited, Some(0)),
+            ("kill -SEGV $$", ExitReason::Signaled, None),
+            ("setsid sleep 600 & exit 9", ExitReason::Exited, Some(9)),
+        ];
+        for (n, (command, reason, code)) in table.into_iter().enumerate() {
+            let id = format!("wait-{n}");
+            let gate = Gate::new(&room.world, &id);
+            let spec = script(&room.world, &id, &format!(": <{id}; {command}"));
+            let open = runtime.block_on(async {
+                let api = dial(&room).await;
+                api.start(spec).await.expect("it starts");
+                for wait in [
+                    Duration::ZERO,
+                    Duration::from_millis(50),
+                    Duration::from_millis(300),
+                ] {
+                    let request = v1::WaitRequest {
+                        exec_id: id.clone(),
+                        wait: wire(wait),
+                    };
+                    let began = Instant::now();
+                    let early = api.execs().wait(request).await.expect("it is known");
+                    assert!(began.elapsed() >= wait, "{command}: {:?}", began.elapsed());
+                    let early = early.into_inner().exec.expect("an execution");
+                    assert_eq!(early.state(), v1::ExecState::Running, "{early:?}");
+                    assert!(early.result.is_none(), "{early:?}");
+                }
+                // Two that wait already are told when it happens, without asking again.
+                let waits = [0, 1].map(|_| {
+                    let (api, id) = (api.clone(), id.clone());
+                    tokio::spawn(async move { api.wait(&id).await.expect("it is known") })
+                });
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert!(waits.iter().all(|wait| !wait.is_finished()), "{command}");
+                let open = gate.open();
+                let began = Instant::now();
+                for wait in waits {
+                    let end = wait.await.expect("an answer").result.expect("an end");
+                    assert_eq!((end.reason(), end.exit_code), (reason, code), "{command}");
+                }
+                assert!(began.elapsed() < PROMPT, "{command}: {:?}", began.elapsed());
+                open
+            });
+            drop(open);
+        }
     });
 }
 
@@ -324,9 +359,12 @@ fn no_output_is_too_large_for_a_message() {
     let runtime = runtime();
     in_every_mode(|mode| {
         let room = Room::new(mode);
+        let sizes = [7_100_036, 9_000_000, 4_194_305, 20_000_001];
         for (index, command) in [
             "head -c 7100036 /dev/zero",
-            "python3 -c \"import os; os.write(1, b'x' * 9000000)\"",
+            "python3 -c \"import os, sys; sys.stdout.buffer.write(b'x' * 9000000)\"",
+            "head -c 4194305 /dev/zero",
+            "yes | head -c 20000001",
         ]
         .iter()
         .enumerate()
@@ -335,7 +373,7 @@ fn no_output_is_too_large_for_a_message() {
             let told = runtime.block_on(follow(&room.daemon.socket, &spec, PROMPT * 3));
             let told = told.unwrap_or_else(|why| panic!("{command}: {why}"));
             assert_eq!(told.reason(), ExitReason::Exited, "{command}");
-            assert!(told.stdout.offset >= 7_100_036, "{command}");
+            assert_eq!(told.stdout.offset, sizes[index], "{command}");
         }
     });
 }
@@ -343,31 +381,55 @@ fn no_output_is_too_large_for_a_message() {
 /// OpenHands#9197: silence ended a command that was only thinking. It does so only when asked for.
 #[test]
 fn silence_ends_a_command_only_when_asked_for() {
-    let runtime = runtime();
-    in_every_mode(|mode| {
+    let ms = Duration::from_millis;
+    let table = [
+        ("quiet", "sleep 1.5; echo end", None, ExitReason::Exited),
+        (
+            "quiet-after-a-word",
+            "echo a; sleep 1.5",
+            None,
+            ExitReason::Exited,
+        ),
+        (
+            "idle",
+            "echo a; sleep 600",
+            Some(ms(500)),
+            ExitReason::IdleTimeout,
+        ),
+        (
+            "never-a-word",
+            "sleep 600",
+            Some(ms(500)),
+            ExitReason::IdleTimeout,
+        ),
+        (
+            "busy-and-silent",
+            "while :; do :; done",
+            Some(ms(500)),
+            ExitReason::IdleTimeout,
+        ),
+        (
+            "a-word-in-time",
+            "for n in 1 2 3 4 5 6 7 8; do sleep 0.2; echo $n >&2; done",
+            Some(ms(1400)),
+            ExitReason::Exited,
+        ),
+    ];
+    in_every_mode_at_once(|mode| {
         let room = Room::new(mode);
-        runtime.block_on(async {
+        runtime().block_on(async {
             let api = dial(&room).await;
-            let quiet = script(&room.world, "quiet", "sleep 1.5; echo end");
-            let mut idle = script(&room.world, "idle", "echo a; sleep 600");
-            let limits = idle.limits.insert(v1::LimitRequest::default());
-            limits.idle_timeout = wire(Duration::from_millis(500));
-            api.start(quiet).await.expect("it starts");
-            api.start(idle).await.expect("it starts");
-            let quiet = api
-                .wait("quiet")
-                .await
-                .expect("it is known")
-                .result
-                .expect("an end");
-            assert_eq!(quiet.reason(), ExitReason::Exited, "{quiet:?}");
-            let idle = api
-                .wait("idle")
-                .await
-                .expect("it is known")
-                .result
-                .expect("an end");
-            assert_eq!(idle.reason(), ExitReason::IdleTimeout, "{idle:?}");
+            for (id, text, idle, _) in table {
+                let mut spec = script(&room.world, id, text);
+                let limits = spec.limits.insert(v1::LimitRequest::default());
+                limits.idle_timeout = idle.and_then(wire);
+                api.start(spec).await.expect("it starts");
+            }
+            for (id, _, _, reason) in table {
+                let end = api.wait(id).await.expect("it is known").result;
+                let end = end.expect("an end");
+                assert_eq!(end.reason(), reason, "{id}: {end:?}");
+            }
         });
         room.is_empty("idle");
     });
@@ -377,8 +439,8 @@ fn silence_ends_a_command_only_when_asked_for() {
 /// not heeded.
 #[test]
 fn every_command_has_a_timeout_that_can_be_asked_for_and_is_told() {
-    let runtime = runtime();
-    in_every_mode(|mode| {
+    in_every_mode_at_once(|mode| {
+        let runtime = runtime();
         let room = Room::new(mode);
         let table = [
             (None, 120),
@@ -401,36 +463,6 @@ fn every_command_has_a_timeout_that_can_be_asked_for_and_is_told() {
             assert_eq!((timeout.seconds, timeout.nanos), (told, 0), "{asked:?}");
         }
     });
-}
-
-/// microsandbox#1011, H6: health was starved by output.
-#[test]
-fn the_daemon_answers_while_commands_print_as_fast_as_they_can() {
-    let runtime = runtime();
-    let room = Room::new(*Mode::possible().first().expect("some kind of host"));
-    runtime.block_on(async {
-        let api = dial(&room).await;
-        for n in 0..3 {
-            let mut spec = script(&room.world, &format!("loud-{n}"), "yes");
-            let limits = spec.limits.insert(v1::LimitRequest::default());
-            limits.timeout = wire(Duration::from_secs(3));
-            api.start(spec).await.expect("it starts");
-        }
-        let mut asked = 0;
-        let end = tokio::time::Instant::now() + Duration::from_secs(2);
-        while tokio::time::Instant::now() < end {
-            let answer = tokio::time::timeout(Duration::from_secs(2), api.get("loud-0")).await;
-            answer.expect("an answer in time").expect("it is known");
-            asked += 1;
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        assert!(asked > 5, "{asked} answers in two seconds");
-        for n in 0..3 {
-            let exec = api.wait(&format!("loud-{n}")).await.expect("it is known");
-            assert_eq!(exec.result.expect("an end").reason(), ExitReason::Timeout);
-        }
-    });
-    room.is_empty("loud");
 }
 
 /// go-judge#96: 7 MB of input did not fit into a message. A retry must not write twice either.

@@ -90,13 +90,25 @@ fn git_sees_no_change_after_a_command() {
                      -c user.email=t@example.org commit -qm a && git status --porcelain";
         let made = world.program("bash").args(["-c", setup]).run();
         made.expect_code(0);
-        world.exec(&[], "true").run().expect_code(0);
+        for (script, code) in [
+            ("true", 0),
+            ("false", 1),
+            (
+                "ls -la . .git .git/hooks; cat .bashrc .profile HEAD; true",
+                0,
+            ),
+            ("kill -9 $$", 137),
+            ("cd .git && ls objects >/dev/null && exec sleep 600", 124),
+        ] {
+            let ended = world.exec(&["--timeout", "1s"], script).run();
+            assert_eq!(ended.code, code, "{script}: {ended:?}");
+        }
         let status = world
             .program("git")
             .args(["status", "--porcelain", "--ignored"])
             .run();
         status.expect_code(0);
-        assert_eq!(status.stdout, "");
+        assert_eq!(status.stdout, "", "{mode:?}");
         let inside = world
             .exec(&[], "git status --porcelain && git log --oneline | wc -l")
             .run();

@@ -57,31 +57,74 @@ fn profiles_are_listed_shown_and_explained() {
     });
 }
 
+/// What an access means to a kernel: a script that succeeds exactly when it is granted. What a user may not do
+/// anyway, whatever the profile says, is not asked.
+fn attempt(access: &str, path: &str) -> String {
+    match access {
+        "read" => format!("if [ -d {path} ]; then ls {path}; else head -c1 {path}; fi"),
+        "write" => format!(
+            "if [ -d {path} ]; then touch {path}/.probe && rm {path}/.probe; else : >>{path}; fi"
+        ),
+        _ => format!("{path} --version"),
+    }
+}
+
 #[test]
 fn what_explain_says_is_what_the_kernel_does() {
+    let outside = [
+        ("/etc/shadow", &["read", "write"][..]),
+        ("/etc/passwd", &["read", "write"]),
+        ("/etc/sudoers", &["read"]),
+        ("/etc/hosts", &["read", "write"]),
+        ("/usr/bin/env", &["read", "write", "exec"]),
+        ("/bin/ls", &["read", "exec"]),
+        ("/usr", &["read", "write"]),
+        ("/usr/lib", &["read", "write"]),
+        ("/var/log", &["read", "write"]),
+        ("/root", &["read", "write"]),
+        ("/home", &["read", "write"]),
+        ("/dev/null", &["read", "write"]),
+    ];
     in_every_mode(|mode| {
         let world = World::new(mode);
+        world.file("kept", "text");
+        world.file("sub/deep", "text");
+        let hook = world.file(".git/hooks/pre-commit", "#!/bin/sh\n");
         let workspace = world.workspace.to_string_lossy().into_owned();
-        for path in [
-            "/etc/shadow",
-            "/etc/passwd",
-            "/usr/bin/env",
-            "/var/log",
-            "/etc/sudoers",
-        ] {
-            if !std::path::Path::new(path).exists() {
+        let inside = ["kept", "sub", "sub/deep", ""].map(|name| format!("{workspace}/{name}"));
+        let mut questions: Vec<(String, &str)> = Vec::new();
+        for (path, accesses) in outside {
+            questions.extend(accesses.iter().map(|access| (path.to_owned(), *access)));
+        }
+        for path in inside {
+            let path = path.trim_end_matches('/');
+            questions.extend(["read", "write"].map(|access| (path.to_owned(), access)));
+        }
+        questions.push((hook.to_string_lossy().into_owned(), "read"));
+        let (mut granted, mut refused) = (0, 0);
+        for (path, access) in questions {
+            if !std::path::Path::new(&path).exists() {
                 continue;
             }
             let words = ["profile", "explain", "workspace", "--workspace", &workspace];
             let asked = world
                 .agentd(words)
-                .args(["--path", path, "--access", "read"])
+                .args(["--path", &path, "--access", access])
                 .run();
-            let script = format!("if [ -d {path} ]; then ls {path}; else head -c1 {path}; fi");
-            let answer = world.exec_json(&[], &script);
+            let answer = world.exec_json(&[], &attempt(access, &path));
             let kernel = answer["exit_code"] == 0;
-            assert_eq!(asked.code == 0, kernel, "{path}: {asked:?} but {answer}");
+            assert_eq!(
+                asked.code == 0,
+                kernel,
+                "{access} {path}, {mode:?}: {asked:?} but {answer}"
+            );
+            if kernel {
+                granted += 1;
+            } else {
+                refused += 1;
+            }
         }
+        assert!(granted > 8 && refused > 8, "{granted} and {refused}");
     });
 }
 

@@ -180,6 +180,24 @@ fn the_whole_output_is_kept_for_readers_and_for_later_commands() {
     });
 }
 
+/// What commands try with kept output, given its path, its directory and another name there.
+fn attacks(path: &str, directory: &str) -> Vec<String> {
+    vec![
+        format!("echo x >>{path}"),
+        format!(": >{path}"),
+        format!("rm -f {path}"),
+        format!("mv {path} {directory}/other"),
+        format!("rm -f {path}; ln -s /etc/passwd {path}"),
+        format!("ln -sf /etc/passwd {path}"),
+        format!("ln {path} {directory}/second"),
+        format!("touch {directory}/new"),
+        format!("chmod 0777 {path}"),
+        format!("truncate -s 0 {path}"),
+        format!("mv {directory} {directory}.away || mkdir {directory}.away && false"),
+        format!("python3 -c 'import os; os.open(\"{path}\", os.O_RDWR)'"),
+    ]
+}
+
 #[test]
 fn no_command_changes_or_replaces_kept_output() {
     let whole = &numbers(1_000_000);
@@ -193,30 +211,37 @@ fn no_command_changes_or_replaces_kept_output() {
             let end = end_of(api.wait("long").await.expect("it is known"));
             let path = end.output_file.expect("a file").path;
             let (directory, name) = path.rsplit_once('/').expect("a path");
-            for (n, attack) in [
-                format!("echo x >>{path}"),
-                format!(": >{path}"),
-                format!("rm -f {path}"),
-                format!("mv {path} {directory}/other"),
-                format!("ln -sf /etc/passwd {path}"),
-                format!("ln {path} {directory}/second"),
-                format!("touch {directory}/new"),
-                format!("chmod 0777 {path}"),
-                format!("truncate -s 0 {path}"),
-                format!("mv {directory} {directory}.away || mkdir {directory}.away && false"),
-                format!("python3 -c 'import os; os.open(\"{path}\", os.O_RDWR)'"),
-            ]
-            .iter()
-            .enumerate()
-            {
-                let told = run(&api, site.within("s", &format!("attack{n}"), attack)).await;
-                let end = told.exited.expect("an end");
-                // Without an identity of its own the command owns the file; that gives it no access.
-                let owns = mode == Mode::Nested && attack.starts_with("chmod");
-                assert!(end.exit_code != Some(0) || owns, "{attack}");
+            // Another one is still being written: its file is there, and half of it.
+            let flows = "seq 500000; until [ -e go ]; do sleep 0.05; done; seq 500001 1000000";
+            api.start(kept(site, "flows", (flows, 64 << 20)))
+                .await
+                .expect("it starts");
+            let list = format!("until ls {directory} | grep flows; do sleep 0.05; done");
+            let flowing = good(&run(&api, site.within("s", "list", &list)).await);
+            let flowing = format!("{directory}/{}", flowing.trim());
+            let mut number = 0;
+            for path in [path.as_str(), flowing.as_str()] {
+                for attack in attacks(path, directory) {
+                    number += 1;
+                    let id = format!("attack{number}");
+                    let told = run(&api, site.within("s", &id, &attack)).await;
+                    let end = told.exited.expect("an end");
+                    // Without an identity of its own the command owns the file; that gives it no access.
+                    let owns = mode == Mode::Nested && attack.starts_with("chmod");
+                    assert!(end.exit_code != Some(0) || owns, "{attack}");
+                }
             }
-            let (start, bytes) = read_whole(&api, "long", 0).await;
-            assert!(start == 0 && bytes == *whole);
+            site.world.file("go", "");
+            let end = end_of(api.wait("flows").await.expect("it is known"));
+            assert_eq!(end.output_file.expect("a file").missing_bytes, 0);
+            for id in ["long", "flows"] {
+                let (start, bytes) = read_whole(&api, id, 0).await;
+                assert!(start == 0 && bytes == *whole, "{id}");
+            }
+            for (n, path) in [path.as_str(), flowing.as_str()].iter().enumerate() {
+                let compare = format!("seq 1000000 | cmp - {path}");
+                good(&run(&api, site.within("s", &format!("cmp{n}"), &compare)).await);
+            }
             let list = format!("ls -A {directory}");
             assert!(good(&run(&api, site.within("s", "ls", &list)).await).contains(name));
             open(&api, site.session("t")).await;

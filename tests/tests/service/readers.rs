@@ -10,11 +10,23 @@ use crate::site::{PROMPT, Site, attach, carries, read_all};
 
 const BYTES: u64 = 60_000_000;
 
+/// What memory may grow by: the windows of two connections, and nothing that grows with the output.
+const GROWTH_KIB: u64 = 24 * 1024;
+
+/// Bytes that one who reads all the time may miss for want of a processor, where others share the machine.
+const MISSED: u64 = BYTES / 4;
+
 #[test]
 fn a_slow_reader_is_dropped_and_continues_where_it_was_while_another_gets_everything() {
     in_every_mode(|mode| {
         let site = &Site::with(mode, "slow-reader-timeout = '1s'\n");
         site.call(|api| async move {
+            // Whatever memory a flood takes once is taken.
+            let warm = format!("yes | head -c {BYTES}");
+            let warm = crate::site::run(&api, script(&site.world, "warm", &warm)).await;
+            assert_eq!(warm.stdout.offset, BYTES);
+            drop(warm);
+            let before = site.daemon.peak_memory_kib();
             let text = format!("yes | head -c {BYTES}; until [ -e go ]; do sleep 0.1; done");
             api.start(script(&site.world, "flood", &text))
                 .await
@@ -53,6 +65,13 @@ fn a_slow_reader_is_dropped_and_continues_where_it_was_while_another_gets_everyt
             site.world.file("go", "");
             let whole = reads.await.expect("it reads on");
             assert_eq!(whole.stdout.offset, BYTES);
+            let missed = whole.stdout.lost;
+            assert!(
+                missed < MISSED,
+                "{mode:?}: {missed} bytes for another's sake"
+            );
+            let grown = site.daemon.peak_memory_kib() - before;
+            assert!(grown < GROWTH_KIB, "{mode:?}: {grown} KiB more");
             // It comes back after its last event: an exact gap, and the rest.
             let request = v1::AttachRequest {
                 exec_id: "flood".to_owned(),
@@ -70,6 +89,9 @@ fn a_slow_reader_is_dropped_and_continues_where_it_was_while_another_gets_everyt
                     .expect("the contract");
             }
             assert_eq!(told.stdout.offset, BYTES);
+            // The gap is what it did not take, to the byte.
+            assert!(told.gaps >= 1 && told.stdout.lost > 0, "{}", told.gaps);
+            assert_eq!(told.stdout.received() + told.stdout.lost, BYTES);
             assert_eq!(told.exited, whole.exited);
         });
     });
