@@ -6,7 +6,8 @@ use agentd_tests::harness::{Daemon, World, in_every_mode};
 const LINES: usize = 600_000;
 
 fn whole() -> String {
-    (0..LINES).map(|n| format!("{n:09}\n")).collect()
+    let lines: Vec<String> = (0..LINES).map(|n| format!("{n:09}\n")).collect();
+    lines.concat()
 }
 
 /// The words of the last line on standard error that say how to read on.

@@ -111,11 +111,11 @@ fn the_end_of_piped_input_ends_whoever_reads_a_terminal() {
 
 #[test]
 fn a_program_that_changes_its_terminal_meets_every_byte_and_the_end() {
+    const SAW: &str = r"saw b'a' b'b' 'c\nd' True";
     in_every_mode(|mode| {
         let world = World::new(mode);
         world.file("modes.py", MODES);
         world.file("flushes.py", FLUSHES);
-        const SAW: &str = r"saw b'a' b'b' 'c\nd' True";
         ends(&world, ("abc\nd", "exec python3 modes.py", 0, &[SAW]));
         ends(&world, ("", "exec python3 flushes.py", 0, &["saw ''"]));
     });

@@ -71,7 +71,10 @@ impl Apart {
     /// Its directory and its groups.
     fn traces(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let session = PathBuf::from(format!("/tmp/agentd-1-{}-s{}", self.namespace, self.session));
+        let session = PathBuf::from(format!(
+            "/tmp/agentd-1-{}-s{}",
+            self.namespace, self.session
+        ));
         found.extend(session.exists().then_some(session));
         collect(Path::new("/sys/fs/cgroup"), &self.namespace, &mut found);
         found
