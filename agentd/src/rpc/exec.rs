@@ -89,7 +89,11 @@ impl ExecService for Execs {
         let encode = |id: &str, item| pb::RunResponse {
             event: Some(encode::item(id, item)),
         };
-        Ok(Response::new(stream::follow(reader, encode, stream::nothing)))
+        Ok(Response::new(stream::follow(
+            reader,
+            encode,
+            stream::nothing,
+        )))
     }
 
     async fn attach(
@@ -106,7 +110,11 @@ impl ExecService for Execs {
         let encode = |id: &str, item| pb::AttachResponse {
             event: Some(encode::item(id, item)),
         };
-        Ok(Response::new(stream::follow(reader, encode, stream::nothing)))
+        Ok(Response::new(stream::follow(
+            reader,
+            encode,
+            stream::nothing,
+        )))
     }
 
     async fn read_output(
