@@ -95,6 +95,6 @@ mod tests {
             assert!(spaced.hold(&format!("/w/{name}"), "/w"), "{name}");
         }
         let elsewhere = Redirections::of(b"echo > ork/x");
-        assert!(!elsewhere.hold("/work/x", "/w"), "another directory");
+        assert!(!elsewhere.hold("/elsewhere/x", "/w"), "another directory");
     }
 }

@@ -209,6 +209,7 @@ impl Launcher {
 
     /// Starts a command that sleeps. Its terminal, if it is to have one, is among the descriptors; what the
     /// launcher says instead of `Started`.
+    #[expect(clippy::result_large_err, reason = "a test, where it costs nothing")]
     pub(crate) fn sleeper(
         &mut self,
         terminal: Option<TerminalSize>,

@@ -82,6 +82,7 @@ fn watched(limit: monitor::LimitKind) -> monitor::LimitHit {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_signal_is_named_only_with_proof_and_only_when_it_hit_the_leader() {
     use monitor::LimitKind::{Cpu, FileSize, Memory, Pids};
     let by = |signal: Signal| LeaderStatus::Signaled {

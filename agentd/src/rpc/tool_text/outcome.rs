@@ -191,7 +191,9 @@ mod tests {
 
     /// Each limit that ends a command by its own name and, where one file or the disks are meant, its value.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn an_end_by_a_limit_names_that_limit_and_no_other() {
+        use monitor::LimitKind as Watched;
         let limits = Limits {
             file_size_bytes: Some(1_048_576),
             disk_bytes: Some(40_000_000),
@@ -201,7 +203,6 @@ mod tests {
             limits,
             ..start(&[])
         };
-        use monitor::LimitKind as Watched;
         let table = [
             (ExitReason::Timeout, LimitKind::Wall, "Error: Timeout (", ""),
             (

@@ -6,6 +6,7 @@ const LINES: Reading = Reading::Lines(4);
 const KEYS: Reading = Reading::Keys(4);
 const TYPE: Act = Act::Type(4);
 
+#[expect(clippy::unnecessary_wraps, reason = "as a look comes")]
 fn read(reading: Reading) -> Option<Look> {
     Some(Look {
         reading,
@@ -13,6 +14,7 @@ fn read(reading: Reading) -> Option<Look> {
     })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as a look comes")]
 fn unread(reading: Reading) -> Option<Look> {
     Some(Look {
         reading,
