@@ -119,6 +119,7 @@ mod tests {
     }
 
     /// What is typed arrives a moment later.
+    #[expect(clippy::fn_params_excessive_bools, reason = "a value to compare with")]
     fn arrives(master: &File, expected: bool) {
         let began = Instant::now();
         while looked(master).1 != expected {

@@ -130,11 +130,14 @@ impl Drop for Person {
 
 const WAITS: &str = "echo up; read -r line; echo \"got $line\"; read -r line; exit 4";
 
+/// What somebody does to the client.
+type Act<'a> = dyn Fn(&mut Person) + 'a;
+
 #[test]
 fn the_terminal_is_given_back_at_every_end_of_the_client() {
     in_every_mode(|mode| {
         let world = World::new(mode);
-        let ends: [(&str, &dyn Fn(&mut Person)); 6] = [
+        let ends: [(&str, &Act<'_>); 6] = [
             ("by itself", &|person| person.types("a\rb\r")),
             ("TERM", &|person| person.signal(Signal::SIGTERM)),
             ("INT", &|person| person.signal(Signal::SIGINT)),
