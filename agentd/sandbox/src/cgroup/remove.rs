@@ -17,6 +17,8 @@ use crate::{
 /// Rounds of killing and removing, and the pause between two: 2 s together.
 const ROUNDS: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+/// Rounds of removing a group that nobody uses any more.
+const LINGER_ROUNDS: u32 = 40;
 /// Processes that are held by a descriptor at the same time.
 const HELD_AT_ONCE: usize = 32;
 
@@ -153,7 +155,7 @@ pub(super) fn remove_stale(parent: &Path) {
                 claims.push(claim);
             }
             // Groups with processes stay.
-            Maker::Gone(_claim) => remove_tree(&group).unwrap_or_default(),
+            Maker::Gone(_claim) => remove_unless_used(&group),
             Maker::Unknown if is_dead => dead.push(group),
             Maker::Unknown | Maker::Alive => {}
         }
@@ -161,6 +163,23 @@ pub(super) fn remove_stale(parent: &Path) {
     if !dead.is_empty() {
         remove_all(&dead);
     }
+}
+
+/// Removes groups of another pid namespace. The kernel lets go of the last process of a group a moment after its
+/// end.
+fn remove_unless_used(group: &Path) {
+    for _ in 0..LINGER_ROUNDS {
+        if remove_tree(group).is_ok() || is_used(group) {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn is_used(group: &Path) -> bool {
+    let below = children(group).unwrap_or_default();
+    !knob::processes(group).unwrap_or_default().is_empty()
+        || below.iter().any(|group| is_used(group))
 }
 
 /// Whether a process of this pid is there. This one is not meant: a group of its name was another's, whose
