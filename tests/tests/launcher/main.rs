@@ -2,6 +2,7 @@
 
 mod directories;
 mod drive;
+mod leavings;
 mod reader;
 mod requests;
 mod signals;

@@ -3,6 +3,8 @@
 //! prints, and opens no path that a client names except through the resolved policy.
 
 mod args;
+mod burial;
+mod claims;
 mod clock;
 mod descriptors;
 mod facts;
@@ -152,12 +154,12 @@ fn serve(
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
-    if let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid) {
-        complain(format_args!(
-            "what earlier runs left in {}: {error}",
-            stale::PARENT
-        ));
-    }
+    let left = stale::left_behind(std::path::Path::new(stale::PARENT), host.uid);
+    let left = left.unwrap_or_else(|error| {
+        let parent = stale::PARENT;
+        complain(format_args!("what earlier runs left in {parent}: {error}"));
+        Vec::new()
+    });
     let catalogue = Catalogue::load(&args.profile_dirs)?;
     let cgroups = Cgroups::open(args.cgroup, &own_processes(janitor));
     for root in cgroups.roots() {
@@ -170,6 +172,7 @@ fn serve(
     }
     host.capabilities.push(cgroups.capability());
     let mut server = server::Server::new(channel, (host, tier), (catalogue, args), cgroups);
+    server.clear_away(left);
     server.announce();
     let result = server.serve();
     server.close();

@@ -2,11 +2,14 @@
 
 mod act;
 mod farewell;
+mod mourning;
 
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
+
+use mourning::Mourning;
 
 use super::{
     args::Args,
@@ -46,6 +49,8 @@ pub(crate) struct Server {
     pub(super) workshop: Workshop,
     pub(super) jails: BTreeMap<ExecKey, Jail>,
     given_up: GivenUp,
+    /// What executions and sessions left, while it is being removed.
+    pub(super) mourning: Mourning,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
 }
@@ -78,6 +83,7 @@ impl Server {
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
+            mourning: Mourning::default(),
             tidy_at: None,
         }
     }
@@ -120,8 +126,9 @@ impl Server {
                 Err(error) => break Err(error),
             }
             self.observe_jails();
-            self.finish_closing();
+            self.go_on_burying();
             self.given_up.reap();
+            self.finish_closing();
             self.tidy();
         };
         self.farewell();
@@ -153,12 +160,13 @@ impl Server {
             }
         }
         fds.extend(self.given_up.watched());
+        fds.extend(self.mourning.watched());
         let now = self.clock.now();
         let deadline = self
             .jails
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
-            .chain([self.tidy_at])
+            .chain([self.tidy_at, self.mourning.due(now)])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {

@@ -25,7 +25,7 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-use super::{jail::complain, stale};
+use super::{jail::complain, removal::Allowance, stale};
 use crate::{
     launch::open_name,
     monitor::ExecKey,
@@ -36,7 +36,8 @@ use crate::{
 /// Longest name of an output file.
 const LONGEST_NAME: usize = 64;
 
-/// The directory of a session. Dropping it removes it.
+/// The directory of a session. Dropping it removes it, which is for one that was not used: what commands have
+/// put into it can be much.
 #[derive(Debug)]
 pub(crate) struct SessionHome {
     path: PathBuf,
@@ -52,6 +53,11 @@ impl SessionHome {
             remove(&path);
         }
         home
+    }
+
+    /// Gives it up; what is to be removed.
+    pub(crate) fn forget(mut self) -> PathBuf {
+        std::mem::take(&mut self.path)
     }
 
     fn furnish(path: &Path) -> io::Result<Self> {
@@ -103,12 +109,14 @@ impl SessionHome {
 
 impl Drop for SessionHome {
     fn drop(&mut self) {
-        remove(&self.path);
+        if !self.path.as_os_str().is_empty() {
+            remove(&self.path);
+        }
     }
 }
 
 fn remove(path: &Path) {
-    if let Err(error) = stale::remove(path) {
+    if let Err(error) = stale::remove(path, &Allowance::unlimited()) {
         complain(format_args!("{} remains: {error}", path.display()));
     }
 }

@@ -86,11 +86,11 @@ impl Workshop {
         Ok((home, namespaces))
     }
 
-    /// Removes everything that a session had. To be called when its last command is gone.
-    pub(crate) fn remove_session(&mut self, key: SessionKey) {
-        if let Some(session) = self.sessions.remove(key) {
-            self.uids.give_back(session.uid);
-        }
+    /// Forgets a session. To be called when its last command is gone. Returns its user id, which is given back
+    /// when nothing of it is left, and its directory, which is to be removed.
+    pub(crate) fn forget_session(&mut self, key: SessionKey) -> Option<(u32, PathBuf)> {
+        let session = self.sessions.remove(key)?;
+        Some((session.uid, session.home.forget()))
     }
 
     /// What a command takes from its session; `None` when it is in none.

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::removal;
+use super::removal::{self, Allowance};
 use crate::launch::open_name;
 
 /// Where private directories are made.
@@ -61,31 +61,39 @@ fn make(prefix: &str, number: u64) -> io::Result<PathBuf> {
     result
 }
 
-/// Removes a private directory, whatever its command made of it.
-pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+/// Removes a private directory, whatever its command made of it; `WouldBlock` when that is more than
+/// `allowance` permits.
+pub(crate) fn remove(directory: &Path, allowance: &Allowance) -> io::Result<()> {
     let parent = open_name(directory.parent().unwrap_or_else(|| Path::new(PARENT)))?;
-    removal::remove(parent.as_fd(), directory.file_name().unwrap_or_default())
+    let name = directory.file_name().unwrap_or_default();
+    removal::remove(parent.as_fd(), name, allowance)
 }
 
-/// Removes the directories of this user's launchers that are gone. Goes on after an error and returns the
-/// first.
-pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
+/// The directories of this user's launchers that are gone.
+pub(crate) fn left_behind(parent: &Path, uid: u32) -> io::Result<Vec<PathBuf>> {
     // Without `/proc` every launcher seems to be gone.
     if pid_namespace() == 0 {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let gone = |launcher: u32| !Path::new("/proc").join(launcher.to_string()).exists();
-    remove_those(parent, uid, gone)
+    those(parent, uid, gone)
 }
 
-/// Removes the directories of one launcher of this pid namespace. Goes on after an error and returns the first.
+/// Removes the directories of one launcher of this pid namespace. Goes on after an error and returns the
+/// first.
 pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
-    remove_those(Path::new(PARENT), uid, |other| other == launcher)
+    let mut result = Ok(());
+    for directory in those(Path::new(PARENT), uid, |other| other == launcher)? {
+        let removed = remove(&directory, &Allowance::unlimited());
+        result = result.and(removed);
+    }
+    result
 }
 
-fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Result<()> {
+/// A user's directories of launchers of this pid namespace.
+fn those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Result<Vec<PathBuf>> {
     let namespace = pid_namespace();
-    let mut result = Ok(());
+    let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -99,11 +107,10 @@ fn remove_those(parent: &Path, uid: u32, which: impl Fn(u32) -> bool) -> io::Res
                 .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
         };
         if of == namespace && which(launcher) && ours() {
-            let removed = remove(&entry.path());
-            result = result.and(removed);
+            found.push(entry.path());
         }
     }
-    result
+    Ok(found)
 }
 
 /// The pid in the name of a directory, and its namespace.
@@ -155,12 +162,11 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
         let parent = parent.canonicalize().unwrap();
         let uid = fs::metadata(&parent).unwrap().uid();
-        sweep(&parent, uid.wrapping_add(1)).unwrap();
-        assert!(
-            parent.join(&names[0].0).exists(),
-            "it belongs to another user"
-        );
-        sweep(&parent, uid).unwrap();
+        let of_another = left_behind(&parent, uid.wrapping_add(1)).unwrap();
+        assert_eq!(of_another, [PathBuf::new(); 0], "they belong to this user");
+        for directory in left_behind(&parent, uid).unwrap() {
+            remove(&directory, &Allowance::unlimited()).unwrap();
+        }
         for (name, stays) in &names {
             assert_eq!(parent.join(name).exists(), *stays, "{name}");
         }

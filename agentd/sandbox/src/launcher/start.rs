@@ -5,12 +5,14 @@ use std::{fs, os::fd::OwnedFd, path::PathBuf};
 use nix::errno::Errno;
 
 use super::{
+    burial::Burial,
     descriptors::{self, Sorted},
     facts::{self, Reserved, Surroundings},
     jail::{Fallback, Jail, Leavings, Setup},
     lifecycle::{Lifecycle, Millis},
     limits::Watch,
     protected,
+    removal::Allowance,
     sessions::{Session, Sessions},
     stale,
     tripwire::Tripwires,
@@ -19,7 +21,7 @@ use super::{
 use crate::{
     cgroup::{Cgroups, Entry, Group},
     launch::{self, IdMaps, PrepareError, Resources, Stdio},
-    monitor::{ExecKey, JailReport, SetupFailure, Tripped},
+    monitor::{ExecKey, JailReport, SetupFailure},
     plan::Plan,
     policy::{self, Identity, Invocation, Policy, Refusal, Tier},
     profile::Catalogue,
@@ -74,6 +76,7 @@ impl Workshop {
                     child,
                     terminal,
                     group,
+                    tripwires,
                 } = launched;
                 let (fallback, notes) = session_directory(invocation, &policy);
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
@@ -94,10 +97,7 @@ impl Workshop {
                     started_fds: kept.fd.into_iter().collect(),
                     gone: false,
                     leavings: Leavings {
-                        tripwires: Tripwires {
-                            workspace: policy.workspace,
-                            names: plan.tripwires,
-                        },
+                        tripwires,
                         group,
                         ..leavings
                     },
@@ -127,14 +127,21 @@ impl Workshop {
         self.resolve(invocation, &reserved)
     }
 
-    /// Gives back what an ended execution held; returns the tripwires that it sprang.
-    pub(crate) fn clean(&mut self, leavings: Leavings) -> Vec<Tripped> {
-        let sprung = leavings.tripwires.spring();
-        if let Some(tmp) = leavings.tmp
-            && let Err(error) = stale::remove(&tmp)
+    /// Gives back what was reserved for an execution that never began.
+    fn clean(&mut self, mut leavings: Leavings) {
+        if let Some(tmp) = leavings.tmp.take()
+            && let Err(error) = stale::remove(&tmp, &Allowance::unlimited())
         {
             super::jail::complain(format_args!("{} remains: {error}", tmp.display()));
         }
+        if let Some(uid) = self.bury(leavings).1 {
+            self.uids.give_back(uid);
+        }
+    }
+
+    /// Gives back what an ended execution held. What it left in the file system is still to be removed, and
+    /// after that its user id is to be given back.
+    pub(super) fn bury(&mut self, leavings: Leavings) -> (Burial, Option<u32>) {
         if let Some(script) = leavings.script {
             // It goes with the session at the latest.
             for file in [launch::prelude_beside(&script), script] {
@@ -144,10 +151,7 @@ impl Workshop {
         if let Some(group) = leavings.group {
             self.cgroups.retire(group);
         }
-        if let Some(uid) = leavings.uid {
-            self.uids.give_back(uid);
-        }
-        sprung
+        (Burial::of(leavings.tripwires, leavings.tmp), leavings.uid)
     }
 
     fn leavings(&self, reserved: &Reserved) -> Leavings {
@@ -234,6 +238,9 @@ impl Workshop {
         let (stdio, terminal) = stdio(policy.tier, pipes)?;
         let (fallback, _) = session_directory(invocation, &policy);
         let namespaces = self.sessions.of(invocation)?.and_then(Session::namespaces);
+        // ORDER: after the survey, whose result it compares; before the command can make anything.
+        let tripwires =
+            Tripwires::set(&policy.workspace, &plan).map_err(|errno| at("tripwire", errno))?;
         let (group, entry) = self.join(exec, &policy)?;
         let resources = Resources {
             stdio,
@@ -256,6 +263,7 @@ impl Workshop {
                 child,
                 terminal,
                 group,
+                tripwires,
             }),
             (Err(error), group) => {
                 if let Some(group) = group {
@@ -288,6 +296,8 @@ struct Launched {
     terminal: Option<OwnedFd>,
     /// The control group.
     group: Option<Group>,
+    /// Its protected names.
+    tripwires: Tripwires,
 }
 
 /// Where to start when the directory that the session carries cannot be entered, and what there is to say

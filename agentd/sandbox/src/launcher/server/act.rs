@@ -9,10 +9,11 @@ use super::{
         lifecycle::{Action, Input, Millis},
     },
     Server,
+    mourning::{Grave, PATIENCE_MS},
 };
 use crate::{
     launch::Command,
-    monitor::{Event, ExecKey, Tripped},
+    monitor::{Event, ExecKey},
 };
 
 impl Server {
@@ -46,8 +47,7 @@ impl Server {
                     if let Some(file) = &jail.leavings.output {
                         file.remove();
                     }
-                    self.bury(exec);
-                    self.outbox.push(&Event::SetupFailed { exec, failure });
+                    self.bury(exec, Some(Event::SetupFailed { exec, failure }));
                 }
                 Action::AnnounceEnd(end) => {
                     let output = (jail.session, jail.leavings.output.take());
@@ -63,18 +63,18 @@ impl Server {
                         growth: jail.watch.growth(),
                     };
                     let hits = hits::name(&end, known);
-                    let proven = jail.is_proven_gone();
-                    let tripped = self.bury(exec);
-                    self.outbox.push(&Event::Ended {
+                    let ended = Event::Ended {
                         exec,
                         cause: end.cause,
                         status: end.status,
                         leftover: end.leftover,
                         usage: hits::usage(end.usage, &counters),
-                        tripped,
+                        // Known when it is buried.
+                        tripped: Vec::new(),
                         hits,
-                        proven: end.proven || proven,
-                    });
+                        proven: end.proven || jail.is_proven_gone(),
+                    };
+                    self.bury(exec, Some(ended));
                 }
             }
         }
@@ -100,16 +100,21 @@ impl Server {
         self.outbox.push_with(&event, fds);
     }
 
-    /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
-    pub(super) fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
-        match self.jails.remove(&exec) {
-            Some(jail) => {
-                if !jail.gone {
-                    self.given_up.add(jail.child);
-                }
-                self.workshop.clean(jail.leavings)
+    /// Forgets an execution whose tree is gone, or given up, and cleans up after it. The front end is told
+    /// when that is done.
+    pub(super) fn bury(&mut self, exec: ExecKey, event: Option<Event>) {
+        if let Some(jail) = self.jails.remove(&exec) {
+            if !jail.gone {
+                self.given_up.add(jail.child);
             }
-            None => Vec::new(),
+            let (burial, uid) = self.workshop.bury(jail.leavings);
+            self.begin_burying(Grave {
+                burial,
+                uid,
+                session: jail.session,
+                event,
+                until: Some(self.clock.now().after(PATIENCE_MS)),
+            });
         }
     }
 }

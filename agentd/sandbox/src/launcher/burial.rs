@@ -1,0 +1,201 @@
+//! Removing what an execution or a session left, without keeping the launcher's one thread from everybody
+//! else: a little is removed at once; what is more than that is the business of a process of its own, and who
+//! waits for the end waits for that.
+
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
+};
+
+use nix::errno::Errno;
+
+use super::{
+    jail::complain,
+    removal::Allowance,
+    stale,
+    tripwire::{self, Progress, Tripwires},
+};
+use crate::{
+    monitor::Tripped,
+    sys::{
+        caps, exec, files,
+        fork::{self, Forked},
+        signals, wait,
+    },
+};
+
+/// Entries that are removed at once: a few milliseconds.
+const AT_ONCE: u64 = 256;
+/// Most helpers one after the other; one is enough unless somebody goes on making files.
+const MOST_HELPERS: u32 = 3;
+
+/// What is to be removed, and how far that has come.
+#[derive(Debug)]
+pub(crate) struct Burial {
+    tripwires: Tripwires,
+    directory: Option<PathBuf>,
+    helper: Option<Helper>,
+    helpers: u32,
+}
+
+/// A process that removes the rest.
+#[derive(Debug)]
+struct Helper {
+    pid: libc::pid_t,
+    pidfd: OwnedFd,
+}
+
+impl Burial {
+    /// Of what a command may have made although it must not, and of a private directory.
+    pub(crate) fn of(tripwires: Tripwires, directory: Option<PathBuf>) -> Self {
+        Self {
+            tripwires,
+            directory,
+            helper: None,
+            helpers: 0,
+        }
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub(crate) fn go_on(&mut self) -> Progress {
+        if let Some(helper) = &self.helper {
+            if matches!(wait::reap(helper.pid), Ok(None)) {
+                return Progress::Unfinished;
+            }
+            self.helper = None;
+        }
+        let allowance = Allowance::of(AT_ONCE);
+        let wires = self.tripwires.spring(&allowance);
+        let directory = self.remove_directory(&allowance);
+        if [wires, directory] == [Progress::Done; 2] {
+            return Progress::Done;
+        }
+        if self.helpers == MOST_HELPERS {
+            if let Some(directory) = &self.directory {
+                let what = directory.display();
+                complain(format_args!("{what} remains: it grows while it is removed"));
+            }
+            return Progress::Done;
+        }
+        // Without one, this process goes on itself in its next turn.
+        if let Ok(helper) = self.call_helper() {
+            self.helper = Some(helper);
+            self.helpers = self.helpers.saturating_add(1);
+        }
+        Progress::Unfinished
+    }
+
+    /// What to wait for.
+    pub(crate) fn watched(&self) -> Option<libc::pollfd> {
+        let helper = self.helper.as_ref()?;
+        Some(signals::readable(helper.pidfd.as_raw_fd()))
+    }
+
+    /// What the command made.
+    pub(crate) fn tripped(&self) -> Vec<Tripped> {
+        self.tripwires.tripped()
+    }
+
+    fn remove_directory(&mut self, allowance: &Allowance) -> Progress {
+        let Some(directory) = &self.directory else {
+            return Progress::Done;
+        };
+        match stale::remove(directory, allowance) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Progress::Unfinished;
+            }
+            // The helper was as far.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.helpers > 0 => {}
+            Err(error) => complain(format_args!("{} remains: {error}", directory.display())),
+            Ok(()) => {}
+        }
+        self.directory = None;
+        Progress::Done
+    }
+
+    /// Forks it. As a copy of a process with one thread it may allocate.
+    fn call_helper(&self) -> Result<Helper, Errno> {
+        let launcher = nix::unistd::getpid();
+        match fork::clone_process(0, None)? {
+            Forked::Child(_) => {
+                if withdraw(launcher).is_err() {
+                    exec::exit_now(1);
+                }
+                self.remove_all();
+                exec::exit_now(0)
+            }
+            Forked::Parent { pid, pidfd } => Ok(Helper { pid, pidfd }),
+        }
+    }
+
+    /// The helper's work. What fails is tried once more by the launcher, who tells why.
+    fn remove_all(&self) {
+        let all = Allowance::unlimited();
+        let (workspace, names) = self.tripwires.unfinished();
+        for name in names {
+            tripwire::remove(&workspace, &name, &all).unwrap_or_default();
+        }
+        if let Some(directory) = &self.directory {
+            stale::remove(directory, &all).unwrap_or_default();
+        }
+    }
+}
+
+/// Keeps nothing of the launcher's that somebody waits for the end of, and ends with the launcher: the janitor
+/// goes on then.
+fn withdraw(launcher: nix::unistd::Pid) -> Result<(), Errno> {
+    caps::set_name(c"agentd-remover")?;
+    caps::set_parent_death_signal()?;
+    // ORDER: a launcher that died before that call takes nobody along.
+    if nix::unistd::getppid() != launcher {
+        return Err(Errno::EPIPE);
+    }
+    files::close_all_but(&[libc::STDERR_FILENO])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::DirBuilderExt};
+
+    use super::*;
+
+    fn directory(name: &str, entries: u64) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("burial-{name}-{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        for number in 0..entries {
+            fs::write(dir.join(number.to_string()), "").unwrap();
+        }
+        dir.canonicalize().unwrap()
+    }
+
+    #[test]
+    fn a_little_is_removed_at_once() {
+        for entries in [0, 1, AT_ONCE - 1] {
+            let dir = directory("little", entries);
+            let mut burial = Burial::of(Tripwires::default(), Some(dir.clone()));
+            assert_eq!(burial.go_on(), Progress::Done, "{entries}");
+            assert!(!dir.exists() && burial.watched().is_none());
+        }
+    }
+
+    /// Tests have threads, and a process with threads must not fork: the launcher goes on bit by bit then.
+    #[test]
+    fn without_a_helper_it_still_comes_to_an_end() {
+        let dir = directory("much", 9 * AT_ONCE);
+        let mut burial = Burial::of(Tripwires::default(), Some(dir.clone()));
+        let mut turns = 0;
+        while burial.go_on() == Progress::Unfinished {
+            turns += 1;
+        }
+        assert_eq!(turns, 9);
+        assert!(!dir.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_removed_does_not_keep_anybody() {
+        let dir = directory("gone", 0);
+        fs::remove_dir(&dir).unwrap();
+        let mut burial = Burial::of(Tripwires::default(), Some(dir));
+        assert_eq!(burial.go_on(), Progress::Done);
+    }
+}
