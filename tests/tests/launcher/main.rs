@@ -8,4 +8,5 @@ mod requests;
 mod signals;
 mod state;
 mod stdin;
+mod stillborn;
 mod terminal;

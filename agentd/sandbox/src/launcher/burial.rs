@@ -91,6 +91,11 @@ impl Burial {
         Some(signals::readable(helper.pidfd.as_raw_fd()))
     }
 
+    /// Whether this is the pid of its helper.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.helper.as_ref().is_some_and(|helper| helper.pid == pid)
+    }
+
     /// What the command made.
     pub(crate) fn tripped(&self) -> Vec<Tripped> {
         self.tripwires.tripped()

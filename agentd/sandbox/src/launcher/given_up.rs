@@ -25,6 +25,11 @@ impl GivenUp {
             .retain(|(pid, _)| matches!(wait::reap(*pid), Ok(None)));
     }
 
+    /// Whether this is the pid of one.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.0.iter().any(|(known, _)| *known == pid)
+    }
+
     /// What to wait for.
     pub(crate) fn watched(&self) -> impl Iterator<Item = libc::pollfd> {
         self.0

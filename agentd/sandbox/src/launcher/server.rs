@@ -3,6 +3,7 @@
 mod act;
 mod farewell;
 mod mourning;
+mod strays;
 
 use std::{
     collections::BTreeMap,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use mourning::Mourning;
+use strays::Strays;
 
 use super::{
     args::Args,
@@ -51,6 +53,8 @@ pub(crate) struct Server {
     given_up: GivenUp,
     /// What executions and sessions left, while it is being removed.
     pub(super) mourning: Mourning,
+    /// Inits that nobody knows.
+    pub(super) strays: Strays,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
 }
@@ -80,10 +84,12 @@ impl Server {
                 uids: Uids::of_launcher(std::process::id(), stale::pid_namespace()),
                 sessions: Sessions::default(),
                 cgroups,
+                stray: false,
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
             mourning: Mourning::default(),
+            strays: Strays::default(),
             tidy_at: None,
         }
     }
@@ -128,6 +134,7 @@ impl Server {
             self.observe_jails();
             self.go_on_burying();
             self.given_up.reap();
+            self.reap_strays();
             self.finish_closing();
             self.tidy();
         };
@@ -166,7 +173,7 @@ impl Server {
             .jails
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
-            .chain([self.tidy_at, self.mourning.due(now)])
+            .chain([self.tidy_at, self.mourning.due(now), self.strays.due(now)])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {

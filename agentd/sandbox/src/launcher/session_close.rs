@@ -35,6 +35,10 @@ impl Server {
 
     /// Removes the sessions being closed in which nothing runs any more.
     pub(super) fn finish_closing(&mut self) {
+        if self.strays.are_possible() {
+            // One may still run as the session's user.
+            return;
+        }
         for session in self.workshop.sessions.closing() {
             let occupied = |jail: &Jail| jail.session == Some(session);
             if !self.jails.values().any(occupied) && !self.mourning.is_for(session) {

@@ -52,6 +52,8 @@ pub(crate) struct Workshop {
     pub(crate) uids: Uids,
     pub(crate) sessions: Sessions,
     pub(crate) cgroups: Cgroups,
+    /// An init may have been forked that nobody knows.
+    pub(crate) stray: bool,
 }
 
 impl Workshop {
@@ -242,6 +244,8 @@ impl Workshop {
         let tripwires =
             Tripwires::set(&policy.workspace, &plan).map_err(|errno| at("tripwire", errno))?;
         let (group, entry) = self.join(exec, &policy)?;
+        let in_between = namespaces.is_some();
+        let mut lost = false;
         let resources = Resources {
             stdio,
             script,
@@ -254,8 +258,12 @@ impl Workshop {
         let spawned = launch::prepare(&policy, &plan, &invocation.program, resources)
             .map_err(|error| unprepared(&error))
             .and_then(|jail| {
-                launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))
+                launch::spawn(jail).map_err(|failed| {
+                    lost = in_between;
+                    at(failed.stage.name(), failed.errno)
+                })
             });
+        self.stray |= lost;
         match (spawned, group) {
             (Ok(child), group) => Ok(Launched {
                 policy,

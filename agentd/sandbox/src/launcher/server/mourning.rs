@@ -43,6 +43,11 @@ impl Mourning {
         self.0.iter().any(|grave| grave.session == Some(session))
     }
 
+    /// Whether this is the pid of a helper.
+    pub(super) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.0.iter().any(|grave| grave.burial.holds(pid))
+    }
+
     /// What to wait for.
     pub(super) fn watched(&self) -> impl Iterator<Item = libc::pollfd> {
         self.0.iter().filter_map(|grave| grave.burial.watched())
