@@ -1,4 +1,5 @@
-//! Commands that end before they begin, by the death of the process that starts them.
+//! Commands that end before they begin: stopped while their jail is built, or by the death of the process that
+//! starts it.
 
 use std::{
     fs,
@@ -9,10 +10,10 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{Event, Request},
+    monitor::{Cause, Event, LeaderStatus, Request, StopReason},
     policy::Program,
 };
-use agentd_tests::harness::{Mode, children_of, state_of, wait_until};
+use agentd_tests::harness::{Mode, children_of, in_every_mode, state_of, wait_until};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -21,6 +22,44 @@ use nix::{
 use crate::drive::Launcher;
 
 const NONE: &[OwnedFd] = &[];
+
+#[test]
+fn a_command_that_is_stopped_before_it_begins_does_not_begin() {
+    in_every_mode(|mode| {
+        let mut launcher = Launcher::start(mode);
+        let mark = launcher.world.workspace.join("it-ran");
+        let mut began = 0;
+        for round in 0..20 {
+            let reason = [StopReason::Cancelled, StopReason::Drained][round % 2];
+            let grace_ms = [None, Some(0), Some(60_000)][round % 3];
+            let invocation = launcher.invocation(Program::Script);
+            let run = launcher.ask(invocation, "trap '' TERM; touch it-ran; sleep 100");
+            let exec = run.exec;
+            let stop = Request::Stop {
+                exec,
+                reason,
+                grace_ms,
+            };
+            run.launcher.send(&stop, NONE);
+            loop {
+                match run.launcher.event().0 {
+                    // On a busy machine the program may be executed before the launcher has heard of it.
+                    Event::Started { .. } => began += 1,
+                    Event::LeaderExited { .. } => {}
+                    Event::Ended { cause, status, .. } => {
+                        assert_eq!(cause, Cause::Stopped(reason), "{mode:?} {round}");
+                        assert!(began > 0 || status == LeaderStatus::Unknown);
+                        break;
+                    }
+                    event => panic!("{mode:?} {round}: {event:?}"),
+                }
+            }
+            assert!(began > 0 || !mark.exists(), "{mode:?} {round}: it ran");
+        }
+        assert!(began < 10, "{began} of 20 began");
+        assert_eq!(launcher.script("echo on").stdout, "on\n");
+    });
+}
 
 /// In a session a process in between forks the init. Whenever it is killed, nothing is left of either.
 #[test]

@@ -74,6 +74,8 @@ pub(crate) enum Action {
         /// The set-up took too long, rather than failing.
         too_long: bool,
     },
+    /// Tell the front end that it was stopped and nothing ran.
+    AnnounceNothingRan(StopReason),
     /// Tell the front end how the leader ended.
     AnnounceLeader(LeaderStatus),
     /// TERM to the tree.
@@ -140,7 +142,8 @@ pub(crate) struct Lifecycle {
     usage: Usage,
     failed: bool,
     too_long: bool,
-    /// A stop that came before the program was executed.
+    /// A stop that came before the program was executed. It ends the set-up; a program that is executed all the
+    /// same is ended as any other.
     early_stop: Option<(StopReason, Option<u64>)>,
     /// The leader's end, when it was noticed before the start.
     early_leader: Option<LeaderStatus>,
@@ -234,6 +237,16 @@ impl Lifecycle {
         }
     }
 
+    /// Ends a set-up. Without a pid namespace the death of init would leave the leader behind: init is asked,
+    /// and starts no leader when it has not yet.
+    fn abandon(&self) -> Vec<Action> {
+        vec![if self.namespaced {
+            Action::KillInit
+        } else {
+            Action::Kill
+        }]
+    }
+
     fn executed(&mut self, now: Millis) -> Vec<Action> {
         if !matches!(self.phase, Phase::SettingUp { .. }) || self.failed || self.too_long {
             return Vec::new();
@@ -274,7 +287,7 @@ impl Lifecycle {
         match self.phase {
             Phase::SettingUp { .. } => {
                 self.early_stop.get_or_insert(stop);
-                Vec::new()
+                self.abandon()
             }
             Phase::Running { .. } => self.terminate(now, Cause::Stopped(stop.0), stop.1),
             // What ended first stays the cause; a shorter grace still counts.
@@ -321,12 +334,7 @@ impl Lifecycle {
                 self.phase = Phase::SettingUp {
                     until: now.after(SETUP_LIMIT_MS),
                 };
-                // Without a pid namespace the death of init would leave the leader behind.
-                vec![if self.namespaced {
-                    Action::KillInit
-                } else {
-                    Action::Kill
-                }]
+                self.abandon()
             }
             Phase::Running { .. } => self.terminate(now, Cause::Timeout, None),
             Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(now),
@@ -360,6 +368,9 @@ impl Lifecycle {
     fn end(&mut self) -> Action {
         let started = !matches!(self.phase, Phase::SettingUp { .. });
         self.phase = Phase::Ended;
+        if let Some((reason, _)) = self.early_stop.filter(|_| !started) {
+            return Action::AnnounceNothingRan(reason);
+        }
         if !started {
             return Action::AnnounceFailure {
                 too_long: self.too_long,

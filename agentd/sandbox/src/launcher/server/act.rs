@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     launch::Command,
-    monitor::{Event, ExecKey},
+    monitor::{Cause, Event, ExecKey, LeaderStatus, StopReason, Usage},
 };
 
 impl Server {
@@ -49,6 +49,7 @@ impl Server {
                     }
                     self.bury(exec, Some(Event::SetupFailed { exec, failure }));
                 }
+                Action::AnnounceNothingRan(reason) => self.announce_nothing_ran(exec, reason),
                 Action::AnnounceEnd(end) => {
                     let output = (jail.session, jail.leavings.output.take());
                     if let (Some(session), Some(file)) = output {
@@ -78,6 +79,26 @@ impl Server {
                 }
             }
         }
+    }
+
+    fn announce_nothing_ran(&mut self, exec: ExecKey, reason: StopReason) {
+        let Some(jail) = self.jails.get(&exec) else {
+            return;
+        };
+        if let Some(file) = &jail.leavings.output {
+            file.remove();
+        }
+        let ended = Event::Ended {
+            exec,
+            cause: Cause::Stopped(reason),
+            status: LeaderStatus::Unknown,
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: jail.is_proven_gone(),
+        };
+        self.bury(exec, Some(ended));
     }
 
     fn announce_start(&mut self, exec: ExecKey) {
