@@ -287,6 +287,10 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
         }
         Event::Refused { refusal, .. } => Err(Stillborn::NotStarted(refusal.into())),
         Event::SetupFailed { failure, .. } => Err(Stillborn::Setup(failure)),
+        Event::Ended {
+            cause: Cause::Stopped(reason),
+            ..
+        } => Err(Stillborn::Stopped(reason)),
         Event::Ready { .. }
         | Event::Profile(_)
         | Event::Reloaded { .. }

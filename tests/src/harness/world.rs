@@ -127,7 +127,7 @@ impl World {
         all.retain(|process| {
             !matches!(
                 process.name.as_str(),
-                "agentd" | "agentd-launcher" | "agentd-init" | "agentd-janitor"
+                "agentd" | "agentd-launcher" | "agentd-init" | "agentd-janitor" | "agentd-remover"
             )
         });
         all

@@ -12,6 +12,7 @@ mod processes;
 mod races;
 mod reads;
 mod special;
+mod together;
 mod writes;
 
 use case::Case;

@@ -11,7 +11,7 @@ use nix::{
     sys::stat::fstat,
 };
 
-use super::start::{NotStarted, at};
+use super::not_started::{NotStarted, at};
 use crate::policy::{Invocation, Program, Refusal, Stdin, TerminalSize};
 
 /// Largest script in bytes.

@@ -75,6 +75,11 @@ impl FarDisk {
         self.growth
     }
 
+    /// Whether this is the pid of its scout.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.asking.as_ref().is_some_and(|(scout, _)| scout.is(pid))
+    }
+
     /// The scout that is on its way, for whoever reaps it.
     pub(crate) fn into_scout(self) -> Option<Scout> {
         self.asking.map(|(scout, _answer)| scout)

@@ -51,6 +51,11 @@ impl GivenUp {
         ended.filter_map(|init| init.uid).collect()
     }
 
+    /// Whether this is the pid of one.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.0.iter().any(|init| init.pid == pid)
+    }
+
     /// What to wait for.
     pub(crate) fn watched(&self) -> impl Iterator<Item = libc::pollfd> {
         self.0

@@ -7,9 +7,13 @@
 //!     └──failure, init gone, or stuck in the kernel──▶ Ended
 //! ```
 
+mod words;
+
+pub(crate) use words::{Action, End, Input};
+
 use crate::{
     launch::LimitEnds,
-    monitor::{Cause, LeaderStatus, LimitKind, StopReason, Usage},
+    monitor::{Cause, LeaderStatus, StopReason, Usage},
 };
 
 /// Milliseconds of a monotonic clock.
@@ -34,80 +38,6 @@ const HARD_KILL_MS: u64 = 500;
 /// Without a pid namespace, sweeping goes on for this long before the tree is given up; so does, everywhere,
 /// the wait for the end of a set-up that was killed: it may be stuck in the kernel for good.
 const GIVE_UP_MS: u64 = 5_000;
-
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
-    /// The program was executed.
-    Executed,
-    /// The set-up failed; init ends.
-    SetupFailed,
-    /// The leader has ended.
-    LeaderExited(LeaderStatus),
-    /// Init reports that nothing is left.
-    Empty {
-        /// Processes killed after the leader.
-        leftover: u32,
-        /// Resource use.
-        usage: Usage,
-        /// Ends that tell of a limit.
-        ends: LimitEnds,
-    },
-    /// Init itself is gone and reaped.
-    InitGone,
-    /// The front end has drained the output.
-    Finish,
-    /// The front end wants it ended.
-    Stop {
-        /// Why.
-        reason: StopReason,
-        /// Milliseconds of grace.
-        grace_ms: Option<u64>,
-    },
-    /// A limit that is sampled was passed.
-    Limit(LimitKind),
-    /// Time has passed.
-    Tick,
-}
-
-/// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Tell the front end that it runs.
-    AnnounceStart,
-    /// Tell the front end that it could not be started.
-    AnnounceFailure {
-        /// The set-up took too long, rather than failing.
-        too_long: bool,
-    },
-    /// Tell the front end how the leader ended.
-    AnnounceLeader(LeaderStatus),
-    /// TERM to the tree.
-    Terminate,
-    /// KILL to the tree, by init.
-    Kill,
-    /// KILL to init itself (namespaced tiers).
-    KillInit,
-    /// Tell the front end about the end. The last action.
-    AnnounceEnd(End),
-}
-
-/// The end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct End {
-    /// Cause.
-    pub(crate) cause: Cause,
-    /// Leader.
-    pub(crate) status: LeaderStatus,
-    /// Processes killed after the leader.
-    pub(crate) leftover: u32,
-    /// Resource use.
-    pub(crate) usage: Usage,
-    /// Ends of processes other than the leader that tell of a limit.
-    pub(crate) ends: LimitEnds,
-    /// The death of init proves that nothing is left.
-    pub(crate) proven: bool,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -149,7 +79,8 @@ pub(crate) struct Lifecycle {
     ends: LimitEnds,
     failed: bool,
     too_long: bool,
-    /// A stop that came before the program was executed.
+    /// A stop that came before the program was executed. It ends the set-up; a program that is executed all the
+    /// same is ended as any other.
     early_stop: Option<(StopReason, Option<u64>)>,
     /// The leader's end, when it was noticed before the start.
     early_leader: Option<LeaderStatus>,
@@ -248,6 +179,16 @@ impl Lifecycle {
         }
     }
 
+    /// Ends a set-up. Without a pid namespace the death of init would leave the leader behind: init is asked,
+    /// and starts no leader when it has not yet.
+    fn abandon(&self) -> Vec<Action> {
+        vec![if self.namespaced {
+            Action::KillInit
+        } else {
+            Action::Kill
+        }]
+    }
+
     fn executed(&mut self, now: Millis) -> Vec<Action> {
         if !matches!(self.phase, Phase::SettingUp { .. }) || self.failed || self.too_long {
             return Vec::new();
@@ -287,11 +228,16 @@ impl Lifecycle {
     fn stop(&mut self, now: Millis, stop: (StopReason, Option<u64>)) -> Vec<Action> {
         match self.phase {
             Phase::SettingUp { .. } => {
-                // What came first is the cause; the shorter grace counts.
-                let first = self.early_stop.unwrap_or(stop);
+                // What came first is the cause; the shorter grace counts if it is executed all the same.
+                let first = self.early_stop.unwrap_or_else(|| {
+                    self.phase = Phase::SettingUp {
+                        until: now.after(GIVE_UP_MS),
+                    };
+                    stop
+                });
                 let grace_ms = [first.1, stop.1].into_iter().flatten().min();
                 self.early_stop = Some((first.0, grace_ms));
-                Vec::new()
+                self.abandon()
             }
             Phase::Running { .. } => self.terminate(now, Cause::Stopped(stop.0), stop.1),
             // What ended first stays the cause; a shorter grace still counts.
@@ -334,18 +280,15 @@ impl Lifecycle {
         }
         match self.phase {
             // Nothing of the command ran, so nothing is claimed too early.
-            Phase::SettingUp { .. } if self.too_long => vec![self.end()],
+            Phase::SettingUp { .. } if self.too_long || self.early_stop.is_some() => {
+                vec![self.end()]
+            }
             Phase::SettingUp { .. } => {
                 self.too_long = true;
                 self.phase = Phase::SettingUp {
                     until: now.after(GIVE_UP_MS),
                 };
-                // Without a pid namespace the death of init would leave the leader behind.
-                vec![if self.namespaced {
-                    Action::KillInit
-                } else {
-                    Action::Kill
-                }]
+                self.abandon()
             }
             Phase::Running { .. } => self.terminate(now, Cause::Timeout, None),
             Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(now),
@@ -379,6 +322,9 @@ impl Lifecycle {
     fn end(&mut self) -> Action {
         let started = !matches!(self.phase, Phase::SettingUp { .. });
         self.phase = Phase::Ended;
+        if let Some((reason, _)) = self.early_stop.filter(|_| !started) {
+            return Action::AnnounceNothingRan(reason);
+        }
         if !started {
             return Action::AnnounceFailure {
                 too_long: self.too_long,

@@ -85,15 +85,33 @@ fn a_timeout_is_term_then_grace_then_kill() {
 }
 
 #[test]
-fn a_stop_before_the_start_is_kept() {
-    let mut life = Lifecycle::new(Millis(0), (1_000, 200), Tier::Rootless);
-    let stop = Input::Stop {
-        reason: StopReason::Cancelled,
-        grace_ms: None,
-    };
-    assert_eq!(life.step(Millis(1), stop), []);
-    let actions = life.step(Millis(2), Input::Executed);
-    assert_eq!(actions, [Action::AnnounceStart, Action::Terminate]);
+fn a_stop_before_the_start_ends_the_set_up() {
+    for (tier, ended) in [
+        (Tier::HostRoot, Action::KillInit),
+        (Tier::Rootless, Action::KillInit),
+        (Tier::Nested, Action::Kill),
+    ] {
+        let stopped = || {
+            let mut life = Lifecycle::new(Millis(0), (1_000, 200), tier);
+            let stop = Input::Stop {
+                reason: StopReason::Drained,
+                grace_ms: None,
+            };
+            assert_eq!(life.step(Millis(1), stop), [ended]);
+            life
+        };
+        let nothing = [Action::AnnounceNothingRan(StopReason::Drained)];
+        assert_eq!(stopped().step(Millis(2), Input::InitGone), nothing);
+        let mut life = stopped();
+        life.step(Millis(2), Input::SetupFailed);
+        assert_eq!(life.step(Millis(3), Input::InitGone), nothing);
+        // It was executed before the KILL came.
+        let mut life = stopped();
+        let actions = life.step(Millis(2), Input::Executed);
+        assert_eq!(actions, [Action::AnnounceStart, Action::Terminate]);
+        let end = life.step(Millis(3), Input::InitGone);
+        assert_eq!(cause(&end), Some(Cause::Stopped(StopReason::Drained)));
+    }
 }
 
 #[test]
@@ -210,7 +228,7 @@ fn pass(life: &mut Lifecycle, until: Millis) -> Vec<(Millis, Action)> {
 fn is_end(action: &Action) -> bool {
     matches!(
         action,
-        Action::AnnounceEnd(_) | Action::AnnounceFailure { .. }
+        Action::AnnounceEnd(_) | Action::AnnounceFailure { .. } | Action::AnnounceNothingRan(_)
     )
 }
 
@@ -245,7 +263,9 @@ proptest! {
         let actions: Vec<Action> = done.into_iter().map(|(_, action)| action).collect();
         let count = |wanted: fn(&Action) -> bool| actions.iter().filter(|action| wanted(action)).count();
         let starts = count(|action| *action == Action::AnnounceStart);
-        let failures = count(|action| matches!(action, Action::AnnounceFailure { .. }));
+        let failures = count(|action| {
+            matches!(action, Action::AnnounceFailure { .. } | Action::AnnounceNothingRan(_))
+        });
         let leaders = count(|action| matches!(action, Action::AnnounceLeader(_)));
         prop_assert_eq!((starts == 1, failures == 1), (failures == 0, starts == 0));
         prop_assert_eq!(count(is_end), 1);

@@ -140,6 +140,12 @@ impl Watch {
         self.oom.as_ref().is_some_and(Oom::leader_was_there)
     }
 
+    /// Whether this is the pid of its scout.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        let far = self.disk.as_ref().and_then(|disk| disk.far.as_ref());
+        far.is_some_and(|far| far.holds(pid))
+    }
+
     /// A scout that is on its way, for whoever reaps it. The last call.
     pub(crate) fn into_scout(self) -> Option<Scout> {
         self.disk?.far?.into_scout()

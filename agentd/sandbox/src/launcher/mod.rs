@@ -3,6 +3,8 @@
 //! prints, and opens no path that a client names except through the resolved policy.
 
 mod args;
+mod burial;
+mod claims;
 mod clock;
 mod descriptors;
 mod facts;
@@ -16,6 +18,7 @@ mod lifecycle;
 #[cfg(test)]
 mod lifecycle_tests;
 mod limits;
+mod not_started;
 mod oom;
 mod outbox;
 mod protected;
@@ -123,6 +126,8 @@ fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Result<(), Launch
     channel.set_nonblocking()?;
     // Nobody of the same user may look into this process either.
     caps::set_undumpable().map_err(LauncherError::NotStartedByAgentd)?;
+    // The janitor holds descriptors for every command as well.
+    raise_open_files();
     // ORDER: before anything is made that it would have to remove.
     let janitor = Janitor::hire().map_err(LauncherError::NoJanitor)?;
     serve((args, channel), janitor)
@@ -147,19 +152,18 @@ fn serve(
         .into_iter()
         .fold(0, |mask, signal| mask | signals::bit(signal));
     signals::set_mask(mask).map_err(LauncherError::NotStartedByAgentd)?;
-    raise_open_files();
     // ORDER: after the limit was raised, before any descriptor could get that number.
     launch::reserve_state_fd().map_err(LauncherError::NoStateFd)?;
     let mut host = probe::probe();
     let Some(tier) = host.tier else {
         return Err(LauncherError::NoTier(host.tier_reason));
     };
-    if let Err(error) = stale::sweep(std::path::Path::new(stale::PARENT), host.uid) {
-        complain(format_args!(
-            "what earlier runs left in {}: {error}",
-            stale::PARENT
-        ));
-    }
+    let left = stale::left_behind(std::path::Path::new(stale::PARENT), host.uid);
+    let left = left.unwrap_or_else(|error| {
+        let parent = stale::PARENT;
+        complain(format_args!("what earlier runs left in {parent}: {error}"));
+        Vec::new()
+    });
     let catalogue = Catalogue::load(&args.profile_dirs)?;
     let cgroups = Cgroups::open(args.cgroup, &own_processes(&janitor));
     for root in cgroups.roots() {
@@ -168,6 +172,7 @@ fn serve(
     host.capabilities.push(cgroups.capability());
     let mut server =
         server::Server::new(channel, (host, tier), (catalogue, args), (cgroups, janitor));
+    server.clear_away(left);
     server.announce();
     let result = server.serve();
     server.close();

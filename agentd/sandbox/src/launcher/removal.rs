@@ -2,6 +2,7 @@
 //! its maker closed is opened again first.
 
 use std::{
+    cell::Cell,
     ffi::{CString, OsStr},
     fs::{self, Permissions},
     io,
@@ -21,6 +22,30 @@ use crate::sys::files::{self, Resolve};
 const DEEPEST: u32 = 256;
 /// Most rounds; a tree that is so deep takes hours to make.
 const ROUNDS: u32 = 4_096;
+
+/// How many entries may still be removed.
+#[derive(Debug)]
+pub(crate) struct Allowance(Cell<u64>);
+
+impl Allowance {
+    /// This many.
+    pub(crate) fn of(entries: u64) -> Self {
+        Self(Cell::new(entries))
+    }
+
+    /// As many as there are.
+    pub(crate) fn unlimited() -> Self {
+        Self::of(u64::MAX)
+    }
+
+    /// Takes one; `WouldBlock` when it is used up.
+    fn take(&self) -> io::Result<()> {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or(0));
+        left.map(drop)
+            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
 
 /// What a name turned out to be.
 #[derive(Debug)]
@@ -48,15 +73,20 @@ pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Found> {
     })
 }
 
-/// Removes a name and everything below it; `NotFound` when there is nothing.
-pub(crate) fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+/// Removes a name and everything below it; `NotFound` when there is nothing, `WouldBlock` when there is more
+/// than `allowance` permits.
+pub(crate) fn remove(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    allowance: &Allowance,
+) -> io::Result<()> {
     let found = look(parent, name)?;
-    match remove_whole(parent, name, &found) {
+    match remove_whole((parent, name), &found, allowance) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             // The directory that holds the name may be closed; it gets its mode back.
             let mode = fstat(parent)?.st_mode;
             open_up(parent)?;
-            let result = remove_whole(parent, name, &found);
+            let result = remove_whole((parent, name), &found, allowance);
             fs::set_permissions(by_descriptor(parent), Permissions::from_mode(mode & 0o7777))?;
             result
         }
@@ -64,7 +94,12 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     }
 }
 
-fn remove_whole(parent: BorrowedFd<'_>, name: &OsStr, found: &Found) -> io::Result<()> {
+fn remove_whole(
+    (parent, name): (BorrowedFd<'_>, &OsStr),
+    found: &Found,
+    allowance: &Allowance,
+) -> io::Result<()> {
+    allowance.take()?;
     let path = by_descriptor(parent).join(name);
     let Found::Directory(top) = found else {
         return fs::remove_file(path);
@@ -72,10 +107,11 @@ fn remove_whole(parent: BorrowedFd<'_>, name: &OsStr, found: &Found) -> io::Resu
     let descent = Descent {
         top: top.as_fd(),
         left: DEEPEST,
+        allowance,
     };
     for _ in 0..ROUNDS {
         descent.empty(top.as_fd())?;
-        match fs::remove_dir(&path) {
+        match gone_or(fs::remove_dir(&path)) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             result => return result,
         }
@@ -90,6 +126,7 @@ struct Descent<'top> {
     top: BorrowedFd<'top>,
     /// Levels left.
     left: u32,
+    allowance: &'top Allowance,
 }
 
 impl Descent<'_> {
@@ -98,21 +135,37 @@ impl Descent<'_> {
         open_up(directory)?;
         for entry in fs::read_dir(by_descriptor(directory))? {
             let name = entry?.file_name();
+            self.allowance.take()?;
             let path = by_descriptor(directory).join(&name);
-            match (look(directory, &name)?, self.left.checked_sub(1)) {
+            let found = match look(directory, &name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found?,
+            };
+            match (found, self.left.checked_sub(1)) {
                 (Found::Directory(below), Some(left)) => {
                     Self { left, ..self }.empty(below.as_fd())?;
-                    fs::remove_dir(path)?;
+                    gone_or(fs::remove_dir(path))?;
                 }
                 (Found::Directory(below), None) => {
                     // A directory that moves has to be writable itself, for its `..`.
                     open_up(below.as_fd())?;
-                    fs::rename(path, by_descriptor(self.top).join(unlikely_name()))?;
+                    gone_or(fs::rename(
+                        path,
+                        by_descriptor(self.top).join(unlikely_name()),
+                    ))?;
                 }
-                (Found::Link | Found::Other, _) => fs::remove_file(path)?,
+                (Found::Link | Found::Other, _) => gone_or(fs::remove_file(path))?,
             }
         }
         Ok(())
+    }
+}
+
+/// Somebody else may be removing the same tree: what is gone meanwhile is no failure.
+fn gone_or(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
 }
 
@@ -146,7 +199,7 @@ mod tests {
 
     fn remove_from(dir: &std::path::Path, name: &str) -> io::Result<()> {
         let dir = fs::File::open(dir).unwrap();
-        remove(dir.as_fd(), name.as_ref())
+        remove(dir.as_fd(), name.as_ref(), &Allowance::unlimited())
     }
 
     #[test]
@@ -167,6 +220,32 @@ mod tests {
             }
             remove_from(&dir, "top").unwrap();
             assert!(!dir.join("top").exists(), "{levels} levels");
+        }
+        fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn what_several_remove_at_the_same_time_is_gone_for_each_of_them() {
+        let dir = scratch("together");
+        for round in 0..20 {
+            for number in 0..100 {
+                fs::create_dir_all(dir.join(format!("top/{}/{number}", number % 7))).unwrap();
+            }
+            std::thread::scope(|scope| {
+                let both = [(); 2].map(|()| scope.spawn(|| remove_from(&dir, "top")));
+                for one in both {
+                    let removed = one.join().unwrap();
+                    assert!(
+                        removed
+                            .as_ref()
+                            .is_ok_and(|()| !dir.join("top").exists())
+                            // It came when everything was done.
+                            || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound),
+                        "{round}"
+                    );
+                }
+            });
+            assert!(!dir.join("top").exists());
         }
         fs::remove_dir(dir).unwrap();
     }

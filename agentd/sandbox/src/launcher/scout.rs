@@ -45,6 +45,11 @@ impl Scout {
         !matches!(wait::reap(self.pid), Ok(None))
     }
 
+    /// Whether this is its pid.
+    pub(crate) fn is(&self, pid: libc::pid_t) -> bool {
+        self.pid == pid
+    }
+
     /// What to wait for.
     pub(crate) fn watched(&self) -> libc::pollfd {
         signals::readable(self.pidfd.as_raw_fd())

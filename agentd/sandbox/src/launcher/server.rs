@@ -3,6 +3,8 @@
 mod act;
 mod ahead;
 mod farewell;
+mod mourning;
+mod strays;
 
 use std::{
     collections::BTreeMap,
@@ -10,6 +12,8 @@ use std::{
 };
 
 use ahead::Ahead;
+use mourning::Mourning;
+use strays::Strays;
 
 use super::{
     args::Args,
@@ -20,10 +24,11 @@ use super::{
     jail::{Jail, Setup},
     janitor::Janitor,
     lifecycle::{Input, Millis},
+    not_started::NotStarted,
     outbox::Outbox,
     sessions::{Claim, Sessions},
     stale,
-    start::{NotStarted, Workshop},
+    start::Workshop,
     uids::Uids,
 };
 use crate::{
@@ -53,6 +58,10 @@ pub(crate) struct Server {
     given_up: GivenUp,
     /// Requests whose paths are being looked at.
     ahead: Ahead,
+    /// What executions and sessions left, while it is being removed.
+    pub(super) mourning: Mourning,
+    /// Inits that nobody knows.
+    pub(super) strays: Strays,
     /// When to look again at groups that could not be removed yet.
     tidy_at: Option<Millis>,
 }
@@ -84,10 +93,13 @@ impl Server {
                 cgroups,
                 janitor,
                 mounts: Mounts::default(),
+                stray: false,
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),
             ahead: Ahead::default(),
+            mourning: Mourning::default(),
+            strays: Strays::default(),
             tidy_at: None,
         }
     }
@@ -131,11 +143,9 @@ impl Server {
             }
             self.hear_scouts();
             self.observe_jails();
+            self.go_on_burying();
+            self.reap_own();
             self.finish_closing();
-            for uid in self.given_up.reap() {
-                self.workshop.uids.give_back(uid);
-            }
-            self.workshop.janitor.look_after();
             self.tidy();
         };
         self.farewell();
@@ -144,6 +154,16 @@ impl Server {
             Err(error) if error.is_end() => Ok(()),
             result => result,
         }
+    }
+
+    /// Reaps whoever of the launcher's own processes has ended.
+    fn reap_own(&mut self) {
+        for uid in self.given_up.reap() {
+            self.workshop.uids.give_back(uid);
+        }
+        self.workshop.janitor.look_after();
+        // ORDER: the last, when nobody else's is left that has ended.
+        self.reap_strays();
     }
 
     /// Removes the groups of executions that are over.
@@ -169,6 +189,7 @@ impl Server {
         fds.extend(self.given_up.watched());
         fds.extend(self.workshop.janitor.watched());
         fds.extend(self.ahead.watched());
+        fds.extend(self.mourning.watched());
         let now = self.clock.now();
         let janitor_at = self.workshop.janitor.due().map(|due| now.after(due));
         let deadline = self
@@ -176,6 +197,7 @@ impl Server {
             .values()
             .flat_map(|jail| [jail.life.deadline(), jail.watch.due()])
             .chain([self.tidy_at, janitor_at, self.ahead.due()])
+            .chain([self.mourning.due(now), self.strays.due(now)])
             .flatten()
             .min();
         let timeout = deadline.map_or(-1, |deadline| {

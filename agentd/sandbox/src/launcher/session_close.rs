@@ -15,7 +15,10 @@ impl Server {
     /// Ends what runs in a session; `finish_closing` does the rest when the last of it is gone.
     pub(super) fn close_session(&mut self, session: SessionKey, now: Millis) {
         if !self.workshop.sessions.start_closing(session) {
-            self.outbox.push(&Event::SessionClosed { session });
+            // One that is being buried is announced when that is done.
+            if !self.mourning.is_for(session) {
+                self.outbox.push(&Event::SessionClosed { session });
+            }
             return;
         }
         let jails = self.jails.iter();
@@ -32,11 +35,14 @@ impl Server {
 
     /// Removes the sessions being closed in which nothing runs any more.
     pub(super) fn finish_closing(&mut self) {
+        if self.strays.are_possible() {
+            // One may still run as the session's user.
+            return;
+        }
         for session in self.workshop.sessions.closing() {
             let occupied = |jail: &Jail| jail.session == Some(session);
-            if !self.jails.values().any(occupied) {
-                self.workshop.remove_session(session);
-                self.outbox.push(&Event::SessionClosed { session });
+            if !self.jails.values().any(occupied) && !self.mourning.is_for(session) {
+                self.bury_session(session, Some(Event::SessionClosed { session }));
             }
         }
     }

@@ -26,7 +26,7 @@ use nix::{
 };
 
 use super::{
-    jail::complain,
+    removal::Allowance,
     stale::{self, OwnDir},
 };
 use crate::{
@@ -39,7 +39,7 @@ use crate::{
 /// Longest name of an output file.
 const LONGEST_NAME: usize = 64;
 
-/// The directory of a session. Dropping it removes it.
+/// The directory of a session. It has to be given up, or it stays until the launcher's end.
 #[derive(Debug)]
 pub(crate) struct SessionHome {
     dir: OwnDir,
@@ -56,10 +56,16 @@ impl SessionHome {
                 output: Rc::new(output),
             }),
             Err(error) => {
-                remove(&dir);
+                // What is told is why it cannot be used.
+                dir.remove(&Allowance::unlimited()).unwrap_or_default();
                 Err(error)
             }
         }
+    }
+
+    /// Gives it up; what is to be removed.
+    pub(crate) fn forget(self) -> OwnDir {
+        self.dir
     }
 
     /// Makes what is in it; the answer is the directory of kept output.
@@ -104,18 +110,6 @@ impl SessionHome {
             name,
         };
         Ok((kept, file))
-    }
-}
-
-impl Drop for SessionHome {
-    fn drop(&mut self) {
-        remove(&self.dir);
-    }
-}
-
-fn remove(dir: &OwnDir) {
-    if let Err(error) = dir.remove() {
-        complain(format_args!("{} remains: {error}", dir.path().display()));
     }
 }
 

@@ -7,9 +7,12 @@ use nix::errno::Errno;
 use super::{
     facts::Reserved,
     jail::Leavings,
+    not_started::{NotStarted, at},
+    removal::Allowance,
     session_home::SessionHome,
     sessions::{Claim, Session},
-    start::{NotStarted, Workshop, at},
+    stale::OwnDir,
+    start::Workshop,
 };
 use crate::{
     launch::{Namespaces, Room},
@@ -64,21 +67,37 @@ impl Workshop {
     }
 
     fn make_session(&mut self, key: SessionKey, claim: &Claim, uid: u32) -> Result<Made, Refusal> {
-        let failed = |what: &str| Refusal::NoSession(format!("it could not be made: {what}"));
         let home = SessionHome::make(key).map_err(|error| {
-            failed(&format!(
+            unmade(&format!(
                 "its directory in {}: {error}",
                 super::stale::PARENT
             ))
         })?;
-        let reserved = reserve(&home, uid, (self.surroundings.tier, ExecKey(0)));
+        match self.furnish_session(&home, claim, uid) {
+            Ok((namespaces, env)) => Ok((home, namespaces, env)),
+            Err(refusal) => {
+                // What is told is why there is no session.
+                let unused = home.forget().remove(&Allowance::unlimited());
+                unused.unwrap_or_default();
+                Err(refusal)
+            }
+        }
+    }
+
+    fn furnish_session(
+        &mut self,
+        home: &SessionHome,
+        claim: &Claim,
+        uid: u32,
+    ) -> Result<(Option<Namespaces>, BTreeMap<String, String>), Refusal> {
+        let reserved = reserve(home, uid, (self.surroundings.tier, ExecKey(0)));
         let policy = self.resolve(&claim.as_invocation(), &reserved)?;
         let namespaces = match policy.tier {
             Tier::Nested => None,
             Tier::Rootless | Tier::HostRoot => {
                 let made = room(&policy, &home.tmp()).make();
                 Some(made.map_err(|failure| {
-                    failed(&format!(
+                    unmade(&format!(
                         "{}: {}",
                         failure.stage.name(),
                         failure.errno.desc()
@@ -86,14 +105,14 @@ impl Workshop {
                 })?)
             }
         };
-        Ok((home, namespaces, policy.env))
+        Ok((namespaces, policy.env))
     }
 
-    /// Removes everything that a session had. To be called when its last command is gone.
-    pub(crate) fn remove_session(&mut self, key: SessionKey) {
-        if let Some(session) = self.sessions.remove(key) {
-            self.uids.give_back(session.uid);
-        }
+    /// Forgets a session. To be called when its last command is gone. Returns its user id, which is given back
+    /// when nothing of it is left, and its directory, which is to be removed.
+    pub(crate) fn forget_session(&mut self, key: SessionKey) -> Option<(u32, OwnDir)> {
+        let session = self.sessions.remove(key)?;
+        Some((session.uid, session.home.forget()))
     }
 
     /// What a command takes from its session; `None` when it is in none.
@@ -148,6 +167,10 @@ impl Claim {
             in_session: None,
         }
     }
+}
+
+fn unmade(what: &str) -> Refusal {
+    Refusal::NoSession(format!("it could not be made: {what}"))
 }
 
 fn no_output_file(name: &str, errno: Errno) -> NotStarted {

@@ -138,6 +138,11 @@ impl Sessions {
         closing.map(|(key, _)| *key).collect()
     }
 
+    /// The throw-away uid of a session's commands.
+    pub(crate) fn uid(&self, key: SessionKey) -> Option<u32> {
+        self.all.get(&key).map(|session| session.uid)
+    }
+
     /// Every session.
     pub(crate) fn keys(&self) -> Vec<SessionKey> {
         self.all.keys().copied().collect()

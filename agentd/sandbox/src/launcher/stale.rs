@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::removal;
+use super::removal::{self, Allowance};
 use crate::{
     claim::{self, Claim, Maker},
     launch::open_name,
@@ -46,9 +46,15 @@ impl OwnDir {
         &self.path
     }
 
-    /// Removes it, whatever a command made of it.
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        remove(&self.path)
+    /// Makes it.
+    pub(super) fn make(path: PathBuf) -> io::Result<Self> {
+        let _claim = Claim::make(&path)?;
+        Ok(Self { path, _claim })
+    }
+
+    /// Removes it, whatever a command made of it; `WouldBlock` when that is more than `allowance` permits.
+    pub(crate) fn remove(&self, allowance: &Allowance) -> io::Result<()> {
+        remove(&self.path, allowance)
     }
 }
 
@@ -77,10 +83,7 @@ fn make(prefix: &str, number: u64) -> io::Result<OwnDir> {
     for attempt in 0..TRIES {
         let number = number.wrapping_add(attempt.wrapping_mul(STRIDE));
         let path = Path::new(PARENT).join(format!("{prefix}{number}"));
-        result = Claim::make(&path).map(|claim| OwnDir {
-            path,
-            _claim: claim,
-        });
+        result = OwnDir::make(path);
         match &result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Ok(_) | Err(_) => break,
@@ -89,14 +92,14 @@ fn make(prefix: &str, number: u64) -> io::Result<OwnDir> {
     result
 }
 
-fn remove(directory: &Path) -> io::Result<()> {
+fn remove(directory: &Path, allowance: &Allowance) -> io::Result<()> {
     let parent = open_name(directory.parent().unwrap_or_else(|| Path::new(PARENT)))?;
-    removal::remove(parent.as_fd(), directory.file_name().unwrap_or_default())
+    let name = directory.file_name().unwrap_or_default();
+    removal::remove(parent.as_fd(), name, allowance)
 }
 
-/// Removes the directories of this user's launchers that are gone. Goes on after an error and returns the
-/// first.
-pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
+/// The directories of this user's launchers that are gone, claimed.
+pub(crate) fn left_behind(parent: &Path, uid: u32) -> io::Result<Vec<OwnDir>> {
     let here = pid_namespace();
     // Without `/proc`, which has no namespace to tell either, every launcher seems to be gone.
     let gone = |launcher: Launcher| {
@@ -104,12 +107,20 @@ pub(crate) fn sweep(parent: &Path, uid: u32) -> io::Result<()> {
             && launcher.namespace == here
             && !Path::new("/proc").join(launcher.pid.to_string()).exists()
     };
-    remove_those(parent, uid, |launcher, path| match claim::maker_of(path) {
-        Maker::Gone(claim) => Ok(Some(claim)),
-        // A closed directory on a file system without locks: all there is to go by is the pid.
-        Maker::Unknown if gone(launcher) => Ok(Some(Claim::default())),
-        Maker::Alive | Maker::Unknown => Ok(None),
-    })
+    let mut left = Vec::new();
+    for (launcher, path) in all(parent, uid)? {
+        let claim = match claim::maker_of(&path) {
+            Maker::Gone(claim) => claim,
+            // A closed directory on a file system without locks: all there is to go by is the pid.
+            Maker::Unknown if gone(launcher) => Claim::default(),
+            Maker::Alive | Maker::Unknown => continue,
+        };
+        left.push(OwnDir {
+            path,
+            _claim: claim,
+        });
+    }
+    Ok(left)
 }
 
 /// Removes the directories of one launcher of this pid namespace that is gone. Goes on after an error and
@@ -120,25 +131,25 @@ pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
         pid: launcher,
         namespace: pid_namespace(),
     };
-    remove_those(Path::new(PARENT), uid, |other, path| {
+    let mut result = Ok(());
+    for (other, path) in all(Path::new(PARENT), uid)? {
         if other != launcher {
-            return Ok(None);
+            continue;
         }
-        match claim::maker_of(path) {
-            Maker::Gone(claim) => Ok(Some(claim)),
-            Maker::Unknown => Ok(Some(Claim::default())),
+        let removed = match claim::maker_of(&path) {
+            // ORDER: the claim is held until it is gone, so that nobody else takes it away at the same time.
+            Maker::Gone(_claim) => remove(&path, &Allowance::unlimited()),
+            Maker::Unknown => remove(&path, &Allowance::unlimited()),
             Maker::Alive => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    })
+        };
+        result = result.and(removed);
+    }
+    result
 }
 
-/// `which` says of a launcher's directory whether to remove it, by the right to do so.
-fn remove_those(
-    parent: &Path,
-    uid: u32,
-    which: impl Fn(Launcher, &Path) -> io::Result<Option<Claim>>,
-) -> io::Result<()> {
-    let mut result = Ok(());
+/// A user's directories of all launchers.
+fn all(parent: &Path, uid: u32) -> io::Result<Vec<(Launcher, PathBuf)>> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -146,22 +157,14 @@ fn remove_those(
             continue;
         };
         // Not following links: somebody else may have made one of this name in a shared directory.
-        let ours = || {
-            entry
-                .metadata()
-                .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
-        };
-        if !ours() {
-            continue;
+        let ours = entry
+            .metadata()
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
+        if ours {
+            found.push((launcher, entry.path()));
         }
-        let removed = which(launcher, &entry.path()).and_then(|claim| match claim {
-            // ORDER: the claim is held until it is gone, so that nobody else takes it away at the same time.
-            Some(_claim) => remove(&entry.path()),
-            None => Ok(()),
-        });
-        result = result.and(removed);
     }
-    result
+    Ok(found)
 }
 
 /// Whose a directory is, by its name.
@@ -224,18 +227,20 @@ mod tests {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
         let parent = parent.canonicalize().unwrap();
         let uid = fs::metadata(&parent).unwrap().uid();
-        sweep(&parent, uid.wrapping_add(1)).unwrap();
-        assert!(
-            parent.join(&names[0].0).exists(),
-            "it belongs to another user"
-        );
-        sweep(&parent, uid).unwrap();
+        let of_another = left_behind(&parent, uid.wrapping_add(1)).unwrap();
+        assert!(of_another.is_empty(), "they belong to this user");
+        let remove_all = || {
+            for directory in left_behind(&parent, uid).unwrap() {
+                directory.remove(&Allowance::unlimited()).unwrap();
+            }
+        };
+        remove_all();
         for (name, stays) in &names {
             assert_eq!(parent.join(name).exists(), *stays, "{name}");
         }
         assert!(living.iter().all(|path| path.exists()));
         drop(claims);
-        sweep(&parent, uid).unwrap();
+        remove_all();
         assert!(!living.iter().any(|path| path.exists()));
         fs::remove_dir_all(parent).unwrap();
     }

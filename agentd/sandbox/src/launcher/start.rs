@@ -5,6 +5,7 @@ use std::{fs, os::fd::OwnedFd};
 use nix::errno::Errno;
 
 use super::{
+    burial::Burial,
     descriptors::{self, Sorted},
     facts::{self, Reserved, Surroundings},
     far::Mounts,
@@ -12,7 +13,9 @@ use super::{
     janitor::Janitor,
     lifecycle::{Lifecycle, Millis},
     limits::Watch,
+    not_started::{NotStarted, at, unprepared},
     protected,
+    removal::Allowance,
     sessions::{Session, Sessions},
     stale::{self, OwnDir},
     tripwire::Tripwires,
@@ -20,28 +23,13 @@ use super::{
 };
 use crate::{
     cgroup::{Cgroups, Entry, Group},
-    launch::{self, IdMaps, PrepareError, Resources, Stdio},
-    monitor::{ExecKey, JailReport, SetupFailure, Tripped},
+    launch::{self, IdMaps, Resources, Stdio},
+    monitor::{ExecKey, JailReport, SetupFailure},
     plan::Plan,
     policy::{self, Identity, Invocation, Policy, Refusal, Tier},
     profile::Catalogue,
     sys::terminal,
 };
-
-/// Why nothing was started.
-#[derive(Debug)]
-pub(crate) enum NotStarted {
-    /// The policy refuses.
-    Refused(Refusal),
-    /// A step failed.
-    Failed(SetupFailure),
-}
-
-impl From<Refusal> for NotStarted {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
 
 /// What starting draws on.
 #[derive(Debug)]
@@ -54,6 +42,8 @@ pub(crate) struct Workshop {
     pub(crate) cgroups: Cgroups,
     pub(crate) janitor: Janitor,
     pub(crate) mounts: Mounts,
+    /// An init may have been forked that nobody knows.
+    pub(crate) stray: bool,
 }
 
 impl Workshop {
@@ -78,6 +68,7 @@ impl Workshop {
                     child,
                     terminal,
                     group,
+                    tripwires,
                 } = launched;
                 let (fallback, notes) = session_directory(invocation, &policy);
                 let times = (policy.limits.timeout_ms, policy.limits.kill_grace_ms);
@@ -99,10 +90,7 @@ impl Workshop {
                     killed_by_client: false,
                     gone: false,
                     leavings: Leavings {
-                        tripwires: Tripwires {
-                            workspace: policy.workspace,
-                            names: plan.tripwires,
-                        },
+                        tripwires,
                         group,
                         ..leavings
                     },
@@ -128,16 +116,22 @@ impl Workshop {
         self.resolve(invocation, &reserved)
     }
 
-    /// Gives back what an ended execution held; returns the tripwires that it sprang.
-    pub(crate) fn clean(&mut self, exec: ExecKey, leavings: Leavings) -> Vec<Tripped> {
-        let sprung = leavings.tripwires.spring();
-        // ORDER: after they were removed. Whoever makes one from now on may keep it.
+    /// Gives back what was reserved for an execution that never began.
+    fn clean(&mut self, exec: ExecKey, mut leavings: Leavings) {
         self.janitor.over(exec);
-        if let Some(tmp) = leavings.tmp
-            && let Err(error) = tmp.remove()
+        if let Some(tmp) = leavings.tmp.take()
+            && let Err(error) = tmp.remove(&Allowance::unlimited())
         {
             super::jail::complain(format_args!("{} remains: {error}", tmp.path().display()));
         }
+        if let Some(uid) = self.bury(leavings).1 {
+            self.uids.give_back(uid);
+        }
+    }
+
+    /// Gives back what an ended execution held. What it left in the file system is still to be removed, and
+    /// after that its user id is to be given back.
+    pub(super) fn bury(&mut self, leavings: Leavings) -> (Burial, Option<u32>) {
         if let Some(script) = leavings.script {
             // It goes with the session at the latest.
             for file in [launch::prelude_beside(&script), script] {
@@ -147,10 +141,7 @@ impl Workshop {
         if let Some(group) = leavings.group {
             self.cgroups.retire(group);
         }
-        if let Some(uid) = leavings.uid {
-            self.uids.give_back(uid);
-        }
-        sprung
+        (Burial::of(leavings.tripwires, leavings.tmp), leavings.uid)
     }
 
     fn leavings(&self, reserved: &Reserved, tmp: Option<OwnDir>) -> Leavings {
@@ -234,11 +225,14 @@ impl Workshop {
         let (stdio, terminal) = stdio(policy.tier, pipes)?;
         let (fallback, _) = session_directory(invocation, &policy);
         let namespaces = self.sessions.of(invocation)?.and_then(Session::namespaces);
+        // ORDER: after the survey, whose result it compares; before the command can make anything.
+        let tripwires =
+            Tripwires::set(&policy.workspace, &plan).map_err(|errno| at("tripwire", errno))?;
         let (group, entry) = self.join(exec, &policy)?;
-        let names = plan.tripwires.iter().map(|(name, _)| name.clone());
         // ORDER: before the command can make one of them and this process can be killed.
-        self.janitor
-            .entrust_names(exec, &policy.workspace, names.collect());
+        self.janitor.entrust_names(exec, &tripwires);
+        let in_between = namespaces.is_some();
+        let mut lost = false;
         let resources = Resources {
             stdio,
             script,
@@ -251,8 +245,12 @@ impl Workshop {
         let spawned = launch::prepare(&policy, &plan, &invocation.program, resources)
             .map_err(|error| unprepared(&error))
             .and_then(|jail| {
-                launch::spawn(jail).map_err(|failed| at(failed.stage.name(), failed.errno))
+                launch::spawn(jail).map_err(|failed| {
+                    lost = in_between;
+                    at(failed.stage.name(), failed.errno)
+                })
             });
+        self.stray |= lost;
         match (spawned, group) {
             (Ok(child), group) => {
                 self.janitor.started(exec, &child.pidfd);
@@ -262,6 +260,7 @@ impl Workshop {
                     child,
                     terminal,
                     group,
+                    tripwires,
                 })
             }
             (Err(error), group) => {
@@ -295,6 +294,8 @@ struct Launched {
     terminal: Option<OwnedFd>,
     /// The control group.
     group: Option<Group>,
+    /// Its protected names.
+    tripwires: Tripwires,
 }
 
 /// Where to start when the directory that the session carries cannot be entered, and what there is to say
@@ -338,43 +339,6 @@ fn stdio(tier: Tier, pipes: descriptors::Pipes) -> Result<(Stdio, Option<OwnedFd
     }
     let (master, slave) = terminal::open_host(size).map_err(|errno| at("terminal", errno))?;
     Ok((Stdio::HostTerminal(slave), Some(master)))
-}
-
-pub(super) fn at(stage: &str, errno: Errno) -> NotStarted {
-    NotStarted::Failed(SetupFailure {
-        stage: stage.to_owned(),
-        errno: errno as i32,
-        detail: errno.desc().to_owned(),
-    })
-}
-
-fn unprepared(error: &PrepareError) -> NotStarted {
-    let errno = match error {
-        PrepareError::System(errno) => *errno,
-        PrepareError::NoBash => Errno::ENOENT,
-        PrepareError::Ruleset(failure) => failure.errno().unwrap_or(Errno::EIO),
-        PrepareError::Script { source, .. } => {
-            source.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
-        }
-        PrepareError::Nul(_) => Errno::EIO,
-    };
-    let stage = error.layer().map_or("prepare", policy::Layer::name);
-    let stage = if matches!(error, PrepareError::NoBash) {
-        "exec"
-    } else {
-        stage
-    };
-    let mut detail = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        detail = format!("{detail}: {cause}");
-        source = cause.source();
-    }
-    NotStarted::Failed(SetupFailure {
-        stage: stage.to_owned(),
-        errno: errno as i32,
-        detail,
-    })
 }
 
 fn report(policy: &Policy, plan: &Plan, landlock_abi: u32) -> JailReport {

@@ -5,7 +5,7 @@
 //! processes per user, so two daemons that gave out the same id would take each other's process limit. Within a
 //! namespace no two have the same block; for two of different namespaces the chance is 1 in 65,536.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// First id of all blocks. The range up to `0x7ffd_ffff` is assigned to nobody (systemd's "Users, Groups,
 /// UIDs and GIDs"): above the containers' ranges, below what breaks programs with signed ids.
@@ -19,7 +19,8 @@ const BLOCKS: u32 = 65_536;
 #[derive(Debug)]
 pub(crate) struct Uids {
     first: u32,
-    used: BTreeSet<u32>,
+    /// Each with the number of those that have to give it back.
+    used: BTreeMap<u32, u32>,
 }
 
 impl Uids {
@@ -35,14 +36,14 @@ impl Uids {
         let offset = block.saturating_mul(COUNT);
         Self {
             first: FIRST.saturating_add(offset),
-            used: BTreeSet::new(),
+            used: BTreeMap::new(),
         }
     }
 
     /// Takes the lowest free id; `None` when all are in use.
     pub(crate) fn take(&mut self) -> Option<u32> {
         let free = self.free()?;
-        self.used.insert(free);
+        self.used.insert(free, 1);
         Some(free)
     }
 
@@ -51,19 +52,33 @@ impl Uids {
         self.free().unwrap_or(self.first)
     }
 
-    /// Gives an id back.
+    /// Another one has an id that is in use, and will give it back as well.
+    pub(crate) fn share(&mut self, uid: u32) {
+        if let Some(holders) = self.used.get_mut(&uid) {
+            *holders = holders.saturating_add(1);
+        }
+    }
+
+    /// Gives an id back. It is free when all who had it have.
     pub(crate) fn give_back(&mut self, uid: u32) {
-        self.used.remove(&uid);
+        if let Some(holders) = self.used.get_mut(&uid) {
+            *holders = holders.saturating_sub(1);
+            if *holders == 0 {
+                self.used.remove(&uid);
+            }
+        }
     }
 
     fn free(&self) -> Option<u32> {
         let end = self.first.saturating_add(COUNT);
-        (self.first..end).find(|uid| !self.used.contains(uid))
+        (self.first..end).find(|uid| !self.used.contains_key(uid))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -75,6 +90,23 @@ mod tests {
         uids.give_back(FIRST + COUNT + 7);
         assert_eq!(uids.peek(), FIRST + COUNT + 7);
         assert_eq!(uids.take(), Some(FIRST + COUNT + 7));
+    }
+
+    #[test]
+    fn an_id_is_free_when_the_last_who_has_it_gives_it_back() {
+        for others in 0..3 {
+            let mut uids = Uids::of_launcher(1, 0);
+            let uid = uids.take().unwrap();
+            (0..others).for_each(|_| uids.share(uid));
+            for _ in 0..others {
+                uids.give_back(uid);
+                assert_ne!(uids.peek(), uid);
+            }
+            uids.give_back(uid);
+            uids.give_back(uid);
+            uids.share(uid);
+            assert_eq!(uids.peek(), uid);
+        }
     }
 
     #[test]
@@ -91,7 +123,7 @@ mod tests {
         let namespaces = 4_026_531_836..4_026_532_836_u64;
         let launchers = namespaces.flat_map(|namespace| [1, 7, 8, 20].map(|pid| (pid, namespace)));
         let blocks = launchers.map(|(pid, namespace)| Uids::of_launcher(pid, namespace).peek());
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for block in blocks {
             assert!(block + COUNT <= 0x7ffe_0000);
             *counts.entry(block).or_insert(0_u32) += 1;

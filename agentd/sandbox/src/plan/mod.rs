@@ -79,6 +79,8 @@ pub struct Plan {
     pub idmap: Option<IdMap>,
     /// Protected names that do not exist: removed again if the command creates them.
     pub tripwires: Vec<(PathBuf, RuleRef)>,
+    /// Protected names that exist. One that is there only since another command made it is watched too.
+    pub protected: Vec<(PathBuf, RuleRef)>,
     /// Host name.
     pub hostname: String,
     /// File mode creation mask.
@@ -112,6 +114,7 @@ impl Plan {
             net: policy.net,
         };
         let (switch_to, idmap) = identity(policy);
+        let (tripwires, protected) = mounts::protected(policy, survey);
         Self {
             tier: policy.tier,
             layers: layers(policy),
@@ -122,7 +125,8 @@ impl Plan {
             rlimits: rlimits::compile(policy, survey.tasks_of_user),
             switch_to,
             idmap,
-            tripwires: mounts::tripwires(policy, survey),
+            tripwires,
+            protected,
             hostname: policy.hostname.clone(),
             umask: policy.umask,
         }

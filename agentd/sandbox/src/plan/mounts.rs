@@ -105,12 +105,14 @@ pub(crate) fn made_by_jail(policy: &Policy, path: &Path) -> bool {
         || (policy.session.is_some() && path.starts_with(OUTPUT_DIR))
 }
 
-/// Protected names below the writable part of the workspace that do not exist.
-pub(super) fn tripwires(policy: &Policy, survey: &Survey) -> Vec<(PathBuf, RuleRef)> {
+/// Names and the rules that protect them.
+type Names = Vec<(PathBuf, RuleRef)>;
+
+/// Protected names below the writable part of the workspace: those that do not exist, and those that do.
+pub(super) fn protected(policy: &Policy, survey: &Survey) -> (Names, Names) {
     let protected = |rule: &&FsRule| {
         matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
             && rule.path.starts_with(&policy.workspace)
-            && *survey.kind(&rule.path) == Kind::Missing
             && rule
                 .path
                 .parent()
@@ -123,7 +125,7 @@ pub(super) fn tripwires(policy: &Policy, survey: &Survey) -> Vec<(PathBuf, RuleR
         .iter()
         .filter(protected)
         .map(|rule| (rule.path.clone(), rule.rule.clone()))
-        .collect()
+        .partition(|(path, _)| *survey.kind(path) == Kind::Missing)
 }
 
 impl Builder {

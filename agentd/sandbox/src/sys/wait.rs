@@ -43,6 +43,14 @@ pub(crate) fn open_pidfd(pid: libc::pid_t) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A child that has ended and is not reaped yet; `None` when there is none.
+pub(crate) fn ended_child() -> Option<libc::pid_t> {
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let ended = waitid(Id::All, flags).ok()?;
+    ended.pid().map(nix::unistd::Pid::as_raw)
+}
+
 /// Sends a signal to the process a pidfd names.
 pub(crate) fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: libc::c_int) -> Result<(), Errno> {
     // SAFETY: the descriptor is open by `BorrowedFd`; a NULL siginfo means the default one.

@@ -364,6 +364,29 @@ async fn a_terminal_is_one_stream_both_ways() {
     assert_eq!(exec.written().of(OutputStream::Terminal), 9);
 }
 
+#[tokio::test]
+async fn a_command_that_is_stopped_while_its_jail_is_built_did_not_run() {
+    for (reason, expected) in [
+        (StopReason::Cancelled, ExitReason::Cancelled),
+        (StopReason::Drained, ExitReason::Drained),
+    ] {
+        let (executor, spawned, _) = stage(registry(1));
+        let mut spec = script_spec("a", "vi");
+        spec.invocation.terminal = Some(TerminalSize {
+            columns: 80,
+            rows: 24,
+        });
+        let (exec, _) = executor.submit(spec).unwrap();
+        let command = next(&spawned).await;
+        let cause = Cause::Stopped(reason);
+        command.side.send(&ended(command.exec, cause));
+        exec.ended().await;
+        let result = exec.result().unwrap();
+        assert_eq!((result.reason, result.started_at), (expected, None));
+        assert!(result.notes.iter().any(|note| note.contains("nothing ran")));
+    }
+}
+
 /// A session that remembers what it was told.
 #[derive(Debug, Default)]
 struct Told(Mutex<Vec<Vec<u8>>>);

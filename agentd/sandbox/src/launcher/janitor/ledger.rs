@@ -11,19 +11,26 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{launcher::tripwire, monitor::ExecKey, sys::signals};
+use crate::{
+    launcher::{removal::Allowance, tripwire},
+    monitor::ExecKey,
+    sys::signals,
+};
 
 /// One thing that the launcher says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Word {
     /// A control group to remove, with everything in it.
     Group(PathBuf),
-    /// Names below a workspace that did not exist when a command was started.
+    /// Names below a workspace that did not exist when a command was started. Beside it is a descriptor that
+    /// tells others of them for as long as it is open.
     Names {
         exec: ExecKey,
         workspace: PathBuf,
         names: Vec<PathBuf>,
     },
+    /// Another name, and beside it what was there and belongs to another command.
+    Found { exec: ExecKey, name: PathBuf },
     /// Its init exists; a descriptor that names it is beside this word.
     Started { exec: ExecKey },
     /// Nothing is left to do for it.
@@ -41,8 +48,18 @@ pub(super) struct Ledger {
 #[derive(Debug, Clone)]
 struct Command {
     workspace: PathBuf,
-    names: Vec<PathBuf>,
+    names: Vec<Name>,
+    /// Tells others of the names.
+    claims: Option<Rc<OwnedFd>>,
     init: Option<Rc<OwnedFd>>,
+}
+
+/// A watched name.
+#[derive(Debug, Clone)]
+struct Name {
+    path: PathBuf,
+    /// What stays if it is still there.
+    before: Option<Rc<OwnedFd>>,
 }
 
 impl Ledger {
@@ -55,12 +72,28 @@ impl Ledger {
                 workspace,
                 names,
             } => {
+                let missing = |path: &PathBuf| Name {
+                    path: path.clone(),
+                    before: None,
+                };
                 let command = Command {
                     workspace: workspace.clone(),
-                    names: names.clone(),
+                    names: names.iter().map(missing).collect(),
+                    claims: fd,
                     init: None,
                 };
                 self.commands.insert(*exec, command);
+            }
+            Word::Found { exec, name } => {
+                // Without what was there, nobody could tell it from what the command makes.
+                if let Some(command) = self.commands.get_mut(exec)
+                    && fd.is_some()
+                {
+                    command.names.push(Name {
+                        path: name.clone(),
+                        before: fd,
+                    });
+                }
             }
             Word::Started { exec } => {
                 if let Some(command) = self.commands.get_mut(exec) {
@@ -83,11 +116,13 @@ impl Ledger {
 
     /// The descriptors it holds, sorted.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
-        let inits = self
-            .commands
-            .values()
-            .filter_map(|command| command.init.as_ref());
-        let mut all: Vec<RawFd> = inits.map(AsRawFd::as_raw_fd).collect();
+        let of_one = |command: &Command| {
+            let before = command.names.iter().map(|name| name.before.clone());
+            let others = [command.init.clone(), command.claims.clone()];
+            before.chain(others).flatten().collect::<Vec<_>>()
+        };
+        let all = self.commands.values().flat_map(of_one);
+        let mut all: Vec<RawFd> = all.map(|fd| fd.as_raw_fd()).collect();
         all.sort_unstable();
         all
     }
@@ -119,7 +154,11 @@ impl Ledger {
         self.commands.retain(|_, command| {
             let workspace = &command.workspace;
             command.names.retain(|name| {
-                let removed = tripwire::remove(workspace, name);
+                let before = name.before.as_ref();
+                if before.is_some_and(|before| tripwire::is_still(&name.path, before)) {
+                    return false;
+                }
+                let removed = tripwire::remove(workspace, &name.path, &Allowance::unlimited());
                 removed.is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
             });
             !command.names.is_empty()

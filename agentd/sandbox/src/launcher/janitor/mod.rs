@@ -10,7 +10,7 @@ mod process;
 
 use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -18,7 +18,7 @@ use std::{
 use ledger::{Ledger, Word};
 use nix::errno::Errno;
 
-use super::complain;
+use super::{complain, tripwire::Tripwires};
 use crate::{
     monitor::{Channel, ChannelError, ExecKey},
     sys::{
@@ -77,19 +77,24 @@ impl Janitor {
         self.tell(&Word::Group(path.to_owned()), None);
     }
 
-    /// Has these names below a workspace removed if the command makes them. To be called while they do not
-    /// exist, and before the command can run.
-    pub(crate) fn entrust_names(&mut self, exec: ExecKey, workspace: &Path, names: Vec<PathBuf>) {
-        if !names.is_empty() {
-            let workspace = workspace.to_owned();
-            self.tell(
-                &Word::Names {
-                    exec,
-                    workspace,
-                    names,
-                },
-                None,
-            );
+    /// Has what the command makes of these names removed, and keeps others told of them until that is done. To
+    /// be called before the command can run.
+    pub(crate) fn entrust_names(&mut self, exec: ExecKey, watched: &Tripwires) {
+        let Some((workspace, claims)) = watched.base() else {
+            return;
+        };
+        let missing = watched.names().filter(|(_, before)| before.is_none());
+        let word = Word::Names {
+            exec,
+            workspace: workspace.to_owned(),
+            names: missing.map(|(name, _)| name.to_owned()).collect(),
+        };
+        self.tell(&word, Some(claims));
+        for (name, before) in watched.names() {
+            if before.is_some() {
+                let name = name.to_owned();
+                self.tell(&Word::Found { exec, name }, before);
+            }
         }
     }
 
@@ -105,6 +110,11 @@ impl Janitor {
         if self.ledger.knows(exec) {
             self.tell(&Word::Over { exec }, None);
         }
+    }
+
+    /// Whether this is the pid of one.
+    pub(crate) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.pid() == pid || self.fired.contains(&pid)
     }
 
     /// What becomes readable when it dies.

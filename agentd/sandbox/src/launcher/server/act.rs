@@ -9,10 +9,11 @@ use super::{
         lifecycle::{Action, Input, Millis},
     },
     Server,
+    mourning::{Grave, PATIENCE_MS},
 };
 use crate::{
     launch::Command,
-    monitor::{Event, ExecKey, Tripped},
+    monitor::{Cause, Event, ExecKey, LeaderStatus, StopReason, Usage},
     sys::terminal,
 };
 
@@ -47,9 +48,9 @@ impl Server {
                     if let Some(file) = &jail.leavings.output {
                         file.remove();
                     }
-                    self.bury(exec);
-                    self.outbox.push(&Event::SetupFailed { exec, failure });
+                    self.bury(exec, Some(Event::SetupFailed { exec, failure }));
                 }
+                Action::AnnounceNothingRan(reason) => self.announce_nothing_ran(exec, reason),
                 Action::AnnounceEnd(end) => {
                     let output = (jail.session, jail.leavings.output.take());
                     if let (Some(session), Some(file)) = output {
@@ -65,21 +66,41 @@ impl Server {
                     };
                     let hits = hits::name(&end, known);
                     let cause = jail.cause(&end);
-                    let proven = jail.is_proven_gone();
-                    let tripped = self.bury(exec);
-                    self.outbox.push(&Event::Ended {
+                    let ended = Event::Ended {
                         exec,
                         cause,
                         status: end.status,
                         leftover: end.leftover,
                         usage: hits::usage(end.usage, &counters),
-                        tripped,
+                        // Known when it is buried.
+                        tripped: Vec::new(),
                         hits,
-                        proven: end.proven || proven,
-                    });
+                        proven: end.proven || jail.is_proven_gone(),
+                    };
+                    self.bury(exec, Some(ended));
                 }
             }
         }
+    }
+
+    fn announce_nothing_ran(&mut self, exec: ExecKey, reason: StopReason) {
+        let Some(jail) = self.jails.get(&exec) else {
+            return;
+        };
+        if let Some(file) = &jail.leavings.output {
+            file.remove();
+        }
+        let ended = Event::Ended {
+            exec,
+            cause: Cause::Stopped(reason),
+            status: LeaderStatus::Unknown,
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: jail.gone && jail.is_proven_gone(),
+        };
+        self.bury(exec, Some(ended));
     }
 
     fn announce_start(&mut self, exec: ExecKey) {
@@ -104,19 +125,40 @@ impl Server {
         self.outbox.push_with(&event, fds);
     }
 
-    /// Forgets an execution whose tree is gone, or given up, and cleans up after it.
-    pub(super) fn bury(&mut self, exec: ExecKey) -> Vec<Tripped> {
-        match self.jails.remove(&exec) {
-            Some(mut jail) => {
-                if let Some(scout) = std::mem::take(&mut jail.watch).into_scout() {
-                    self.given_up.add_scout(scout);
-                }
-                if !jail.gone {
-                    self.given_up.add(jail.child, jail.leavings.uid.take());
-                }
-                self.workshop.clean(exec, jail.leavings)
+    /// Forgets an execution whose tree is gone, or given up, and cleans up after it. The front end is told
+    /// when that is done.
+    pub(super) fn bury(&mut self, exec: ExecKey, event: Option<Event>) {
+        if let Some(jail) = self.jails.remove(&exec) {
+            let grave = self.dig(jail, event);
+            self.begin_burying(Grave {
+                exec: Some(exec),
+                ..grave
+            });
+        }
+    }
+
+    /// Takes from an execution what is to be removed, and gives its processes that may still live to who
+    /// reaps them.
+    pub(super) fn dig(&mut self, mut jail: Jail, event: Option<Event>) -> Grave {
+        if let Some(scout) = std::mem::take(&mut jail.watch).into_scout() {
+            self.given_up.add_scout(scout);
+        }
+        if !jail.gone {
+            let of_session = |key| self.workshop.sessions.uid(key);
+            let uid = jail.leavings.uid.or_else(|| of_session(jail.session?));
+            if let Some(uid) = uid {
+                self.workshop.uids.share(uid);
             }
-            None => Vec::new(),
+            self.given_up.add(jail.child, uid);
+        }
+        let (burial, uid) = self.workshop.bury(jail.leavings);
+        Grave {
+            burial,
+            exec: None,
+            uid,
+            session: jail.session,
+            event,
+            until: Some(self.clock.now().after(PATIENCE_MS)),
         }
     }
 }

@@ -48,6 +48,11 @@ impl Ahead {
         self.waiting.iter().map(|waiting| waiting.scout.watched())
     }
 
+    /// Whether this is the pid of a scout.
+    pub(super) fn holds(&self, pid: libc::pid_t) -> bool {
+        self.waiting.iter().any(|waiting| waiting.scout.is(pid))
+    }
+
     /// Takes out what `wanted` says.
     fn take(&mut self, wanted: impl FnMut(&mut Waiting) -> bool) -> Vec<Waiting> {
         self.waiting.extract_if(.., wanted).collect()

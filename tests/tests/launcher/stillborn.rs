@@ -1,0 +1,130 @@
+//! Commands that end before they begin: stopped while their jail is built, or by the death of the process that
+//! starts it.
+
+use std::{
+    fs,
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use agentd_sandbox::{
+    monitor::{Cause, Event, LeaderStatus, Request, StopReason},
+    policy::Program,
+};
+use agentd_tests::harness::{Mode, children_of, in_every_mode, state_of, wait_until};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::drive::Launcher;
+
+const NONE: &[OwnedFd] = &[];
+
+#[test]
+fn a_command_that_is_stopped_before_it_begins_does_not_begin() {
+    in_every_mode(|mode| {
+        let mut launcher = Launcher::start(mode);
+        let mark = launcher.world.workspace.join("it-ran");
+        let mut began = 0;
+        for round in 0..20 {
+            let reason = [StopReason::Cancelled, StopReason::Drained][round % 2];
+            let grace_ms = [None, Some(0), Some(60_000)][round % 3];
+            let invocation = launcher.invocation(Program::Script);
+            let run = launcher.ask(invocation, "trap '' TERM; touch it-ran; sleep 100");
+            let exec = run.exec;
+            let stop = Request::Stop {
+                exec,
+                reason,
+                grace_ms,
+            };
+            run.launcher.send(&stop, NONE);
+            loop {
+                match run.launcher.event().0 {
+                    // On a busy machine the program may be executed before the launcher has heard of it.
+                    Event::Started { .. } => began += 1,
+                    Event::LeaderExited { .. } => {}
+                    Event::Ended { cause, status, .. } => {
+                        assert_eq!(cause, Cause::Stopped(reason), "{mode:?} {round}");
+                        assert!(began > 0 || status == LeaderStatus::Unknown);
+                        break;
+                    }
+                    event => panic!("{mode:?} {round}: {event:?}"),
+                }
+            }
+            assert!(began > 0 || !mark.exists(), "{mode:?} {round}: it ran");
+        }
+        assert!(began < 10, "{began} of 20 began");
+        assert_eq!(launcher.script("echo on").stdout, "on\n");
+    });
+}
+
+/// In a session a process in between forks the init. Whenever it is killed, nothing is left of either.
+#[test]
+fn whoever_starts_a_jail_may_be_killed_and_leaves_no_zombie() {
+    for mode in Mode::possible() {
+        // There are no sessions with namespaces on T1.
+        if *mode == Mode::Nested {
+            continue;
+        }
+        let mut launcher = Launcher::start(*mode);
+        let session = launcher.session();
+        let pid = launcher.pid();
+        let stop = AtomicBool::new(false);
+        let mut failures = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    kill_starters(pid);
+                }
+            });
+            for _ in 0..150 {
+                let mut invocation = launcher.invocation(Program::Script);
+                invocation.in_session = Some(Box::new(session.clone()));
+                let run = launcher.ask(invocation, "true");
+                let exec = run.exec;
+                loop {
+                    match run.launcher.event().0 {
+                        Event::Started { .. } => {}
+                        Event::LeaderExited { .. } => {
+                            run.launcher.send(&Request::Finish { exec }, NONE);
+                        }
+                        Event::SetupFailed { .. } => {
+                            failures += 1;
+                            break;
+                        }
+                        Event::Ended { .. } => break,
+                        event => panic!("{event:?}"),
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(failures > 0, "nobody was killed in time");
+        let zombies = || {
+            let children = children_of(pid).into_iter();
+            let dead = children.filter(|child| state_of(child.pid) == Some('Z'));
+            dead.map(|child| format!("{child:?}")).collect::<Vec<_>>()
+        };
+        let gone = wait_until(Duration::from_secs(5), || zombies().is_empty());
+        assert!(gone, "{mode:?}: {:?} after {failures} failures", zombies());
+        assert_eq!(launcher.script("echo on").stdout, "on\n");
+    }
+}
+
+/// Kills the children of a launcher that have not become anything else yet.
+fn kill_starters(launcher: i32) {
+    let list = format!("/proc/{launcher}/task/{launcher}/children");
+    let list = fs::read_to_string(list).unwrap_or_default();
+    for child in list.split_whitespace() {
+        let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+        if name.trim_end() == "agentd-launcher"
+            && let Ok(pid) = child.parse()
+        {
+            // ESRCH: it has ended by itself.
+            drop(kill(Pid::from_raw(pid), Signal::SIGKILL));
+        }
+    }
+}
