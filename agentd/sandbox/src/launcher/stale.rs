@@ -48,8 +48,11 @@ impl OwnDir {
 
     /// Makes it.
     pub(super) fn make(path: PathBuf) -> io::Result<Self> {
-        let _claim = Claim::make(&path)?;
-        Ok(Self { path, _claim })
+        let claim = Claim::make(&path)?;
+        Ok(Self {
+            path,
+            _claim: claim,
+        })
     }
 
     /// Removes it, whatever a command made of it; `WouldBlock` when that is more than `allowance` permits.
