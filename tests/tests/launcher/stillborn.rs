@@ -124,7 +124,7 @@ fn kill_starters(launcher: i32) {
             && let Ok(pid) = child.parse()
         {
             // ESRCH: it has ended by itself.
-            drop(kill(Pid::from_raw(pid), Signal::SIGKILL));
+            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap_or_default();
         }
     }
 }
