@@ -104,7 +104,8 @@ fn collect(directory: &Path, namespace: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("agentd-") && name.ends_with(&format!("-{namespace}")) {
+            // The number of a namespace comes back, and others may have left something: this one is its first.
+            if name == format!("agentd-1-{namespace}") {
                 found.push(entry.path());
             }
             collect(&entry.path(), namespace, found);

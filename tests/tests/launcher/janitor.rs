@@ -204,3 +204,33 @@ fn an_orderly_end_takes_the_janitor_along() {
         assert!(!is_running(janitor));
     });
 }
+
+/// Two launchers in one workspace: what the command of one has made is there when that of the other begins.
+#[test]
+fn of_what_another_launchers_command_made_only_what_took_its_place_goes() {
+    in_every_mode(|mode| {
+        for replaced in [false, true] {
+            let mut one = Launcher::start(mode);
+            let mut other = Launcher::start(mode);
+            let workspace = one.world.workspace.clone();
+            let kept = workspace.join(".vscode");
+            let script = "mkdir .vscode; until [ -e go ]; do sleep 0.02; done; rmdir .vscode";
+            make(&mut one, &format!("{{ ({script}) & }}"), mode.uid());
+            assert!(wait_until(SOON, || exists(&kept)));
+            let mut invocation = other.invocation(Program::Script);
+            invocation.workspace.clone_from(&workspace);
+            let again = "until [ ! -e .vscode ]; do sleep 0.02; done; mkdir .vscode; echo made";
+            let mut run = other.ask(invocation, &format!("echo up; {again}; sleep 600"));
+            run.started();
+            run.shows("up");
+            if replaced {
+                one.world.file("go", "");
+                run.shows("made");
+            }
+            let janitor = janitor(&other);
+            other.kill();
+            assert!(wait_until(SOON, || !is_running(janitor)));
+            assert_eq!(exists(&kept), !replaced);
+        }
+    });
+}
