@@ -33,6 +33,9 @@ fn a_command_that_is_stopped_before_it_begins_does_not_begin() {
             let reason = [StopReason::Cancelled, StopReason::Drained][round % 2];
             let grace_ms = [None, Some(0), Some(60_000)][round % 3];
             let invocation = launcher.invocation(Program::Script);
+            let pid = Pid::from_raw(launcher.pid());
+            // So that both requests are there when it looks.
+            kill(pid, Signal::SIGSTOP).expect("a STOP");
             let run = launcher.ask(invocation, "trap '' TERM; touch it-ran; sleep 100");
             let exec = run.exec;
             let stop = Request::Stop {
@@ -41,6 +44,7 @@ fn a_command_that_is_stopped_before_it_begins_does_not_begin() {
                 grace_ms,
             };
             run.launcher.send(&stop, NONE);
+            kill(pid, Signal::SIGCONT).expect("a CONT");
             loop {
                 match run.launcher.event().0 {
                     // On a busy machine the program may be executed before the launcher has heard of it.

@@ -26,7 +26,7 @@ use crate::{
     launch::{self, IdMaps, Resources, Stdio},
     monitor::{ExecKey, JailReport, SetupFailure},
     plan::Plan,
-    policy::{self, Identity, Invocation, Policy, Refusal, Tier},
+    policy::{self, Identity, Invocation, Policy, Program, Refusal, Tier},
     profile::Catalogue,
     sys::terminal,
 };
@@ -231,8 +231,6 @@ impl Workshop {
         let (group, entry) = self.join(exec, &policy)?;
         // ORDER: before the command can make one of them and this process can be killed.
         self.janitor.entrust_names(exec, &tripwires);
-        let in_between = namespaces.is_some();
-        let mut lost = false;
         let resources = Resources {
             stdio,
             script,
@@ -242,17 +240,8 @@ impl Workshop {
             namespaces,
             entry,
         };
-        let spawned = launch::prepare(&policy, &plan, &invocation.program, resources)
-            .map_err(|error| unprepared(&error))
-            .and_then(|jail| {
-                launch::spawn(jail).map_err(|failed| {
-                    lost = in_between;
-                    at(failed.stage.name(), failed.errno)
-                })
-            });
-        self.stray |= lost;
-        match (spawned, group) {
-            (Ok(child), group) => {
+        match self.spawn((&policy, &plan), &invocation.program, resources) {
+            Ok(child) => {
                 self.janitor.started(exec, &child.pidfd);
                 Ok(Launched {
                     policy,
@@ -263,13 +252,29 @@ impl Workshop {
                     tripwires,
                 })
             }
-            (Err(error), group) => {
+            Err(error) => {
                 if let Some(group) = group {
                     self.cgroups.retire(group);
                 }
                 Err(error)
             }
         }
+    }
+
+    fn spawn(
+        &mut self,
+        (policy, plan): (&Policy, &Plan),
+        program: &Program,
+        resources: Resources,
+    ) -> Result<launch::Child, NotStarted> {
+        // In a session a process in between forks the init, and can be killed before it has told of it.
+        let in_between = resources.namespaces.is_some();
+        let jail = launch::prepare(policy, plan, program, resources)
+            .map_err(|error| unprepared(&error))?;
+        launch::spawn(jail).map_err(|failed| {
+            self.stray |= in_between;
+            at(failed.stage.name(), failed.errno)
+        })
     }
 
     /// Makes the control group of an execution.
