@@ -150,7 +150,7 @@ impl Tools for ToolPort {
                 // Nothing of the daemon's has to end: it looks at a command, or ends one by itself.
                 () = cancel.cancelled(), if !is_execution(&call.name) =>
                     return ToolOutcome::of_text(ToolStatus::Interrupted, UNANSWERED.to_owned()),
-                () = cancel.cancelled() => self.stop(&id, run.as_mut()).await,
+                () = cancel.cancelled(), if is_execution(&call.name) => self.stop(&id, run.as_mut()).await,
             };
             match result {
                 Ok(result) => outcome(result, cancel),
