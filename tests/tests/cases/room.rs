@@ -16,7 +16,7 @@ use tonic::Streaming;
 
 /// What ends at once may take this long on a busy machine. The commands that must not be waited for run
 /// for minutes.
-pub(crate) const PROMPT: Duration = Duration::from_secs(8);
+pub(crate) const PROMPT: Duration = Duration::from_secs(20);
 
 /// A daemon of its own world.
 pub(crate) struct Room {
