@@ -129,7 +129,7 @@ fn health_is_answered_while_commands_print_as_fast_as_they_are_read() {
                 for (id, reader) in ids.iter().zip(readers) {
                     let ended = api.terminate(id).await.expect("it is known");
                     let end = ended.exec.and_then(|exec| exec.result).expect("an end");
-                    assert_eq!(end.reason(), ExitReason::Cancelled, "{name}");
+                    assert_eq!(end.reason(), ExitReason::Cancelled, "{name}: {end:?}");
                     let read = reader.await.expect("it reads to the end");
                     let loud = *command != "sleep 600";
                     assert!(!loud || read > 100_000, "{name}: {read} bytes");
