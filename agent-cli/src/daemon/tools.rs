@@ -147,10 +147,13 @@ impl Tools for ToolPort {
             tokio::pin!(run);
             let result = tokio::select! {
                 result = &mut run => result,
-                // Nothing of the daemon's has to end: it looks at a command, or ends one by itself.
-                () = cancel.cancelled(), if !is_execution(&call.name) =>
-                    return ToolOutcome::of_text(ToolStatus::Interrupted, UNANSWERED.to_owned()),
-                () = cancel.cancelled(), if is_execution(&call.name) => self.stop(&id, run.as_mut()).await,
+                () = cancel.cancelled() => {
+                    if !is_execution(&call.name) {
+                        // Nothing of the daemon's has to end: it looks at a command, or ends one by itself.
+                        return ToolOutcome::of_text(ToolStatus::Interrupted, UNANSWERED.to_owned());
+                    }
+                    self.stop(&id, run.as_mut()).await
+                }
             };
             match result {
                 Ok(result) => outcome(result, cancel),

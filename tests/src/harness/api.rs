@@ -104,6 +104,15 @@ impl Api {
         Ok(self.execs().start(request).await?.into_inner())
     }
 
+    /// See `ExecService.Run`: starts it and reads what comes.
+    pub async fn run(
+        &self,
+        spec: v1::ExecSpec,
+    ) -> Result<tonic::Streaming<v1::RunResponse>, tonic::Status> {
+        let request = v1::RunRequest { spec: Some(spec) };
+        Ok(self.execs().run(request).await?.into_inner())
+    }
+
     /// Waits for the end of a command, for at most a minute.
     pub async fn wait(&self, exec_id: &str) -> Result<v1::Exec, tonic::Status> {
         let request = v1::WaitRequest {

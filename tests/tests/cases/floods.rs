@@ -106,9 +106,7 @@ struct Told {
 }
 
 async fn read(api: &Api, spec: v1::ExecSpec) -> Told {
-    let request = v1::RunRequest { spec: Some(spec) };
-    let answer = api.execs().run(request).await.expect("it starts");
-    let mut stream = answer.into_inner();
+    let mut stream = api.run(spec).await.expect("it starts");
     let mut told = Told::default();
     let mut end = None;
     while let Some(message) = stream.message().await.expect("the stream holds") {

@@ -52,15 +52,8 @@ async fn silent_stream(room: &Room) {
     let between = Between::new(room, ("stream", Fault::IdleCut(FORGETS)));
     let api = Api::dial(between.socket()).await.expect("a daemon");
     let text = format!("echo begin; sleep {SILENT}; echo end");
-    let request = v1::RunRequest {
-        spec: Some(script(&room.world, "silent", &text)),
-    };
-    let mut stream = api
-        .execs()
-        .run(request)
-        .await
-        .expect("it starts")
-        .into_inner();
+    let spec = script(&room.world, "silent", &text);
+    let mut stream = api.run(spec).await.expect("it starts");
     let (mut told, mut heartbeats) = (Transcript::default(), 0);
     while let Some(message) = stream.message().await.expect("the stream holds") {
         let event = message.event.expect("an event");
@@ -126,13 +119,7 @@ async fn gone_without_a_word(room: &Room) {
     spec.on_disconnect = Some(v1::DisconnectPolicy {
         policy: Some(Policy::KillNow(true)),
     });
-    let request = v1::RunRequest { spec: Some(spec) };
-    let mut stream = api
-        .execs()
-        .run(request)
-        .await
-        .expect("it starts")
-        .into_inner();
+    let mut stream = api.run(spec).await.expect("it starts");
     let first = tokio::time::timeout(NOTICED, stream.message()).await;
     first.expect("in time").expect("it holds").expect("a start");
     let (began, other) = (Instant::now(), dial(room).await);

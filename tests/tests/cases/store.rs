@@ -137,13 +137,7 @@ fn within(world: &World, session: &str, (id, text): (&str, &str)) -> v1::ExecSpe
 
 /// Runs to the end, reading all the time.
 async fn run(api: &Api, spec: v1::ExecSpec) -> Transcript {
-    let request = v1::RunRequest { spec: Some(spec) };
-    let mut stream = api
-        .execs()
-        .run(request)
-        .await
-        .expect("it starts")
-        .into_inner();
+    let mut stream = api.run(spec).await.expect("it starts");
     let mut told = Transcript::default();
     let whole = async {
         while let Some(message) = stream.message().await.expect("the stream holds") {

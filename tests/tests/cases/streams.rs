@@ -361,13 +361,7 @@ fn a_client_may_go_away_at_any_moment() {
                     policy: Some(v1::disconnect_policy::Policy::KillNow(true)),
                 });
                 let whole = async {
-                    let request = v1::RunRequest { spec: Some(spec) };
-                    let mut stream = api
-                        .execs()
-                        .run(request)
-                        .await
-                        .expect("it starts")
-                        .into_inner();
+                    let mut stream = api.run(spec).await.expect("it starts");
                     while stream.message().await.expect("it holds").is_some() {}
                 };
                 let moment = Duration::from_millis(round * 4);

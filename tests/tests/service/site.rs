@@ -162,9 +162,7 @@ pub(crate) fn run(api: &Api, spec: v1::ExecSpec) -> impl Future<Output = Transcr
     async move {
         let text = format!("{:?}", spec.command);
         let whole = async {
-            let request = v1::RunRequest { spec: Some(spec) };
-            let answer = api.execs().run(request).await.expect("it starts");
-            let mut stream = answer.into_inner();
+            let mut stream = api.run(spec).await.expect("it starts");
             let mut told = Transcript::default();
             while let Some(message) = stream.message().await.expect("the stream holds") {
                 let event = message.event.expect("an event");

@@ -2,6 +2,8 @@
 //! what the kernel's ABI offers is used whole, or there is no jail.
 
 use std::{
+    error::Error,
+    io, iter,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
 };
@@ -14,13 +16,12 @@ use nix::{
     errno::Errno,
     sys::stat::{SFlag, fstat},
 };
-use thiserror::Error;
 
 use super::survey::open_name;
 use crate::plan::{LandlockPlan, PathRule, Rights};
 
 /// Why a ruleset could not be built.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum RulesetFailure {
     /// The kernel refused it.
     #[error("the kernel refused the Landlock ruleset")]
@@ -44,9 +45,18 @@ impl RulesetFailure {
     pub(crate) fn errno(&self) -> Option<Errno> {
         match self {
             Self::OpenRule { source, .. } => Some(*source),
-            Self::Kernel(_) | Self::Absent => None,
+            Self::Kernel(refusal) => errno_of(refusal),
+            Self::Absent => None,
         }
     }
+}
+
+/// What the kernel said, which the crate keeps at the end of its chain of causes.
+fn errno_of(refusal: &RulesetError) -> Option<Errno> {
+    let first: &(dyn Error + 'static) = refusal;
+    iter::successors(Some(first), |&error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error())
+        .map(Errno::from_raw)
 }
 
 /// Builds the ruleset with its rules about host paths.
@@ -122,4 +132,21 @@ fn access(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
         access |= AccessFs::IoctlDev;
     }
     access & AccessFs::from_all(abi)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_said_is_found_below_what_the_crate_says() {
+        let (pipe, _other) = nix::unistd::pipe().unwrap();
+        let refused = Ruleset::default()
+            .handle_access(AccessFs::ReadFile)
+            .and_then(Ruleset::create)
+            .and_then(|created| created.add_rule(PathBeneath::new(pipe, AccessFs::ReadFile)));
+        // A pipe is no file of any directory: `landlock_add_rule(2)`, EBADFD.
+        let failure = RulesetFailure::from(refused.unwrap_err());
+        assert_eq!(failure.errno(), Some(Errno::EBADFD));
+    }
 }

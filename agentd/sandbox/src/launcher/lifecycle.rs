@@ -30,7 +30,7 @@ impl Millis {
 }
 
 /// A set-up that takes longer hangs, on a dead network file system for example.
-const SETUP_LIMIT_MS: u64 = 10_000;
+const SETUP_LIMIT_MS: u64 = 45_000;
 /// The front end drains for at most 2 s; if it has not answered by then it is stuck.
 const LINGER_LIMIT_MS: u64 = 10_000;
 /// Init answers a KILL in milliseconds; later its own death has to do it.

@@ -236,7 +236,7 @@ fn is_kill(action: &Action) -> bool {
     matches!(action, Action::Kill | Action::KillInit)
 }
 
-const LIMITS_MS: u64 = 10_000;
+const LIMITS_MS: u64 = 45_000;
 
 proptest! {
     /// Whatever happens in whatever order and at whatever time: one start or one failure, never both, one

@@ -387,27 +387,29 @@ async fn a_request_that_was_meant_for_an_earlier_daemon_starts_nothing() {
     assert_eq!(daemon.executor.registry().list(ME).len(), 2);
 }
 
+/// Asks for a start that waits so long for its turn, in milliseconds.
+fn patient_start(id: &str, millis: i32) -> Call<pb::StartRequest> {
+    let mut spec = spec(id, "/w/sub");
+    spec.queue_timeout = Some(prost_types::Duration {
+        seconds: 0,
+        nanos: millis.saturating_mul(1_000_000),
+    });
+    call(pb::StartRequest { spec: Some(spec) })
+}
+
 #[tokio::test]
 async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
     let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
     let execs = Execs(Arc::clone(&daemon));
-    let start = |id: &str, millis: i32| {
-        let mut spec = spec(id, "/w/sub");
-        spec.queue_timeout = Some(prost_types::Duration {
-            seconds: 0,
-            nanos: millis * 1_000_000,
-        });
-        call(pb::StartRequest { spec: Some(spec) })
-    };
-    execs.start(start("a", 0)).await.unwrap();
+    execs.start(patient_start("a", 0)).await.unwrap();
     for millis in [0, 30] {
-        let status = execs.start(start("b", millis)).await.unwrap_err();
+        let status = execs.start(patient_start("b", millis)).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{millis}");
         assert!(details(&status).contains("LIMIT_EXECS") && details(&status).contains("RetryInfo"));
     }
     let waiting = tokio::spawn({
         let execs = execs.clone();
-        let start = start("c", 900);
+        let start = patient_start("c", 900);
         async move { execs.start(start).await }
     });
     let list = pb::ListExecsRequest {
@@ -441,15 +443,7 @@ async fn a_full_daemon_says_when_to_come_back_and_shows_what_waits() {
 async fn what_was_given_up_in_the_queue_is_never_an_end_without_a_result() {
     let (daemon, _) = stage(Registry::new(1, "boot").with_queue(1));
     let execs = Execs(daemon);
-    let start = |id: &str, millis: i32| {
-        let mut spec = spec(id, "/w/sub");
-        spec.queue_timeout = Some(prost_types::Duration {
-            seconds: 0,
-            nanos: millis * 1_000_000,
-        });
-        call(pb::StartRequest { spec: Some(spec) })
-    };
-    execs.start(start("a", 0)).await.unwrap();
+    execs.start(patient_start("a", 0)).await.unwrap();
     let wait = || pb::WaitRequest {
         exec_id: "b".to_owned(),
         wait: None,
@@ -459,7 +453,7 @@ async fn what_was_given_up_in_the_queue_is_never_an_end_without_a_result() {
         grace: None,
     };
     let waited = {
-        let mut started = execs.start(start("b", 100));
+        let mut started = execs.start(patient_start("b", 100));
         tokio::select! {
             biased;
             _ = &mut started => panic!("there is no slot"),
