@@ -2,12 +2,13 @@
 //! What happens while it runs is in `running`.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use agentd_sandbox::{
-    monitor::{Cause, Event, LeaderStatus, SetupFailure, StopReason},
+    monitor::{Cause, Event, LeaderStatus, Request, SetupFailure, StopReason},
     policy::Limits,
 };
 use tokio::sync::mpsc;
@@ -38,6 +39,16 @@ pub(super) struct Job {
     pub(super) stats: Arc<Stats>,
     /// Hears of the end.
     pub(super) ending: Ending,
+}
+
+impl Job {
+    /// Asks the launcher for something.
+    pub(super) fn tell(&self, request: &Request) {
+        if let Err(error) = self.link.tell(request) {
+            // The launcher is gone; the end of the events says the same and ends the execution.
+            tracing::debug!(exec = %self.exec.id(), %error, "cannot tell the launcher");
+        }
+    }
 }
 
 /// Drives an execution to its end, which it records exactly once.
@@ -252,7 +263,8 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     let invocation = job.spec.invocation.clone();
     let mut events = job.link.spawn(key, invocation, fds.into_fds())?;
     // From here on the launcher may have it.
-    let Some(Delivery { event, fds }) = events.recv().await else {
+    let mut early = VecDeque::new();
+    let Some(Delivery { event, fds }) = answer(job, &mut events, &mut early).await else {
         return Err(Stillborn::Lost);
     };
     match event {
@@ -273,6 +285,7 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
                     fds,
                     limits,
                     output_file,
+                    early,
                 },
             );
             // ORDER: last, so that whoever sees it running finds its input.
@@ -302,6 +315,26 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     }
 }
 
+/// The launcher's first word about a command. To build a jail can take long, so whoever ends the command
+/// meanwhile is heard; what else clients ask for is kept until it runs.
+async fn answer(
+    job: &mut Job,
+    events: &mut mpsc::UnboundedReceiver<Delivery>,
+    early: &mut VecDeque<Control>,
+) -> Option<Delivery> {
+    loop {
+        let control = tokio::select! {
+            delivery = events.recv() => return delivery,
+            Some(control) = job.inbox.recv() => control,
+        };
+        if let Control::Stop(stop) = &control {
+            job.tell(&stop.request(job.exec.key()));
+        }
+        // A stop as well: the word that the command runs may have crossed it, and then it counts as any other.
+        early.push_back(control);
+    }
+}
+
 /// What came with the launcher's word that a command runs.
 #[derive(Debug)]
 pub(super) struct Beginning {
@@ -309,6 +342,8 @@ pub(super) struct Beginning {
     pub(super) fds: Vec<std::os::fd::OwnedFd>,
     pub(super) limits: Limits,
     pub(super) output_file: String,
+    /// What clients asked for before.
+    pub(super) early: VecDeque<Control>,
 }
 
 /// Sleeps until then; for ever without a time.

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentd_sandbox::monitor::StopReason;
+use agentd_sandbox::monitor::{ExecKey, Request, StopReason};
 
 use super::{Disconnect, spec::DEFAULT_GRACE};
 
@@ -62,6 +62,17 @@ pub(super) struct Stop {
     pub reason: StopReason,
     /// Milliseconds between TERM and KILL; `None` for the execution's own.
     pub grace_ms: Option<u64>,
+}
+
+impl Stop {
+    /// The launcher's order.
+    pub(super) fn request(self, exec: ExecKey) -> Request {
+        Request::Stop {
+            exec,
+            reason: self.reason,
+            grace_ms: self.grace_ms,
+        }
+    }
 }
 
 /// What to do now.

@@ -3,7 +3,7 @@
 
 mod begin;
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use agentd_sandbox::monitor::{Event, Request};
 use tokio::sync::mpsc;
@@ -40,6 +40,8 @@ pub(super) struct Running {
     since: Instant,
     /// For the readers.
     courtesy: Courtesy,
+    /// What clients asked for before it ran.
+    early: VecDeque<Control>,
     ended: Option<Ended>,
     notes: Vec<String>,
 }
@@ -95,16 +97,9 @@ impl Running {
                 Effect::None => {}
                 Effect::Finish => {
                     let exec = job.exec.key();
-                    tell(job, &Request::Finish { exec });
+                    job.tell(&Request::Finish { exec });
                 }
-                Effect::Stop(stop) => tell(
-                    job,
-                    &Request::Stop {
-                        exec: job.exec.key(),
-                        reason: stop.reason,
-                        grace_ms: stop.grace_ms,
-                    },
-                ),
+                Effect::Stop(stop) => job.tell(&stop.request(job.exec.key())),
                 Effect::Complete {
                     output_complete,
                     pipes_held,
@@ -155,6 +150,9 @@ impl Running {
     }
 
     async fn wake(&mut self, job: &mut Job) -> Wake {
+        if let Some(control) = self.early.pop_front() {
+            return Wake::Client(Some(control));
+        }
         let deadline = self.life.deadline();
         let full = self.keeper.as_ref().is_some_and(Keeper::is_full);
         let held = self.courtesy.until();
@@ -284,18 +282,15 @@ impl Running {
             Some(Control::Readers(count)) => self.life.step(now, Input::Readers(*count)),
             Some(Control::Signal(signal, scope)) => {
                 let (signal, scope) = (*signal, *scope);
-                tell(
-                    job,
-                    &Request::Signal {
-                        exec,
-                        signal,
-                        scope,
-                    },
-                );
+                job.tell(&Request::Signal {
+                    exec,
+                    signal,
+                    scope,
+                });
                 Effect::None
             }
             Some(Control::Resize(size)) => {
-                tell(job, &Request::Resize { exec, size: *size });
+                job.tell(&Request::Resize { exec, size: *size });
                 Effect::None
             }
             // The sender lives in the execution, which the job holds.
@@ -362,12 +357,5 @@ async fn tell_end(exec: &Exec) {
 fn let_go(exec: &Exec) {
     if let Some(stdin) = exec.stdin() {
         stdin.let_go();
-    }
-}
-
-fn tell(job: &Job, request: &Request) {
-    if let Err(error) = job.link.tell(request) {
-        // The launcher is gone; the end of the events says the same and ends the execution.
-        tracing::debug!(exec = %job.exec.id(), %error, "cannot tell the launcher");
     }
 }

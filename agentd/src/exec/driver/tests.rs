@@ -22,7 +22,7 @@ use super::*;
 use crate::{
     exec::{
         Accepted, ExecId, Executor, OutputStream, ReadItem, Reader, Registry, SessionHook,
-        StdinInput, SubmitError, Tuning,
+        StdinInput, SubmitError, Tuning, lifecycle::Stop,
     },
     launcher_link::fake::{Side, launcher, script_spec, started},
 };
@@ -364,6 +364,19 @@ async fn a_terminal_is_one_stream_both_ways() {
     assert_eq!(exec.written().of(OutputStream::Terminal), 9);
 }
 
+/// SIGUSR1 (`signal(7)`).
+const USR1: i32 = 10;
+
+/// A command whose start is the test's to report.
+fn slow_to_start() -> ExecSpec {
+    let mut spec = script_spec("a", "vi");
+    spec.invocation.terminal = Some(TerminalSize {
+        columns: 80,
+        rows: 24,
+    });
+    spec
+}
+
 #[tokio::test]
 async fn a_command_that_is_stopped_while_its_jail_is_built_did_not_run() {
     for (reason, expected) in [
@@ -371,20 +384,40 @@ async fn a_command_that_is_stopped_while_its_jail_is_built_did_not_run() {
         (StopReason::Drained, ExitReason::Drained),
     ] {
         let (executor, spawned, _) = stage(registry(1));
-        let mut spec = script_spec("a", "vi");
-        spec.invocation.terminal = Some(TerminalSize {
-            columns: 80,
-            rows: 24,
+        let (exec, _) = executor.submit(slow_to_start()).unwrap();
+        let _building = next(&spawned).await;
+        // The launcher is asked at once, and answers.
+        exec.stop(Stop {
+            reason,
+            grace_ms: None,
         });
-        let (exec, _) = executor.submit(spec).unwrap();
-        let command = next(&spawned).await;
-        let cause = Cause::Stopped(reason);
-        command.side.send(&ended(command.exec, cause));
         exec.ended().await;
         let result = exec.result().unwrap();
         assert_eq!((result.reason, result.started_at), (expected, None));
         assert!(result.notes.iter().any(|note| note.contains("nothing ran")));
     }
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_command_while_its_jail_is_built_is_done_when_it_runs() {
+    let (executor, spawned, requests) = stage(registry(1));
+    let (exec, _) = executor.submit(slow_to_start()).unwrap();
+    let command = next(&spawned).await;
+    exec.request_signal(USR1, SignalScope::Tree);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(
+        requests.try_recv().is_err(),
+        "there is nobody to get it yet"
+    );
+    let (master, _slave) = nix::unistd::pipe().unwrap();
+    command.side.send_with(&started(command.exec), &[master]);
+    let asked = next(&requests).await;
+    let expected = Request::Signal {
+        exec: command.exec,
+        signal: USR1,
+        scope: SignalScope::Tree,
+    };
+    assert_eq!(format!("{asked:?}"), format!("{expected:?}"));
 }
 
 /// A session that remembers what it was told.

@@ -60,6 +60,7 @@ impl Running {
             events: beginning.events,
             since: now,
             courtesy: Courtesy::new(now),
+            early: beginning.early,
             ended: None,
             notes,
         }
