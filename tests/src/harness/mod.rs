@@ -26,7 +26,7 @@ pub use proxy::{Fate, Fault, Pace, Proxy};
 pub use random::{Random, rounds, seeds};
 pub use residue::{adopt_orphans, bury_orphans, members_of_cgroups, residue};
 pub use survivors::{
-    Process, children_of, is_running, parent_of, processes_named, processes_with, state_of,
+    Process, below, children_of, is_running, parent_of, processes_named, processes_with, state_of,
     zombies_below,
 };
 pub use transcript::{Track, Transcript};

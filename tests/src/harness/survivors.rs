@@ -53,8 +53,9 @@ pub fn children_of(parent: i32) -> Vec<Process> {
         .collect()
 }
 
-/// Zombies among everything that a process started, its children's children included.
-pub fn zombies_below(ancestor: i32) -> Vec<Process> {
+/// Everything that a process started, its children's children included. Unlike the search for a word it also
+/// finds what hides its environment from other processes of its user.
+pub fn below(ancestor: i32) -> Vec<Process> {
     let parents: Vec<(Process, Option<i32>)> = all()
         .map(|process| {
             let parent = parent_of(process.pid);
@@ -68,12 +69,17 @@ pub fn zombies_below(ancestor: i32) -> Vec<Process> {
         let children = parents.iter().filter(|(_, of)| *of == Some(parent));
         family.extend(children.map(|(child, _)| child.pid));
     }
-    parents
-        .into_iter()
-        .map(|(process, _)| process)
+    let processes = parents.into_iter().map(|(process, _)| process);
+    processes
         .filter(|process| process.pid != ancestor && family.contains(&process.pid))
-        .filter(|process| state_of(process.pid) == Some('Z'))
         .collect()
+}
+
+/// Zombies among everything that a process started.
+pub fn zombies_below(ancestor: i32) -> Vec<Process> {
+    let mut zombies = below(ancestor);
+    zombies.retain(|process| state_of(process.pid) == Some('Z'));
+    zombies
 }
 
 /// Processes of this short name.

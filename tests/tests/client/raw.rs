@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use agentd_tests::harness::{Mode, World, binaries, in_every_mode, wait_until};
+use agentd_tests::harness::{Mode, World, below, binaries, in_every_mode, wait_until};
 use nix::{
     pty::openpty,
     sys::{
@@ -94,9 +94,12 @@ impl Person {
         assert!(same, "{:?}, {:?}", self.modes(), self.shown());
     }
 
+    fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).expect("a process id");
-        kill(Pid::from_raw(pid), signal).expect("the client lives");
+        kill(Pid::from_raw(self.pid()), signal).expect("the client lives");
     }
 
     /// `T` while it is stopped.
@@ -143,12 +146,13 @@ fn the_terminal_is_given_back_at_every_end_of_the_client() {
             ("INT", &|person| person.signal(Signal::SIGINT)),
             ("HUP", &|person| person.signal(Signal::SIGHUP)),
             ("QUIT", &|person| person.signal(Signal::SIGQUIT)),
-            ("its daemon dies", &|_| {
-                for process in world.everything() {
-                    if process.name == "agentd" {
-                        kill(Pid::from_raw(process.pid), Signal::SIGKILL).expect("it lives");
-                    }
-                }
+            ("its daemon dies", &|person| {
+                let mut started = below(person.pid());
+                started.retain(|process| process.name == "agentd");
+                let [agentd] = &started[..] else {
+                    panic!("{started:?}");
+                };
+                kill(Pid::from_raw(agentd.pid), Signal::SIGKILL).expect("it lives");
             }),
         ];
         for (how, end) in ends {
