@@ -38,6 +38,11 @@ pub(crate) enum Maker {
     Unknown,
 }
 
+/// The number of this process's pid namespace; 0, which is none, when `/proc` does not tell it.
+pub(crate) fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
+}
+
 impl Claim {
     /// Makes a directory for its owner alone, and claims it. `AlreadyExists` when it was there before.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {

@@ -123,25 +123,18 @@ fn children(group: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Name of this launcher's groups: its pid, and the pid namespace in which that means something.
 pub(super) fn own_name() -> String {
-    name_of(std::process::id(), &pid_namespace())
+    name_of(std::process::id(), claim::pid_namespace())
 }
 
-fn name_of(pid: u32, namespace: &str) -> String {
+fn name_of(pid: u32, namespace: u64) -> String {
     format!("agentd-{pid}-{namespace}")
-}
-
-/// The number of the pid namespace; empty when `/proc` does not tell it.
-fn pid_namespace() -> String {
-    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let text = link.to_string_lossy();
-    text.chars().filter(char::is_ascii_digit).collect()
 }
 
 /// Removes the groups of launchers that are gone, below `parent`. A launcher that lives holds a lock on its
 /// group, in whatever pid namespace it is. What still runs in the group of one that is gone is killed only
 /// where its pid could be checked too.
 pub(super) fn remove_stale(parent: &Path) {
-    let namespace = pid_namespace();
+    let namespace = claim::pid_namespace();
     let (mut dead, mut claims) = (Vec::new(), Vec::new());
     for group in children(parent).unwrap_or_default() {
         let name = group.file_name().unwrap_or_default().to_string_lossy();
@@ -189,10 +182,9 @@ fn is_another(pid: u32) -> bool {
 }
 
 /// The pid and the pid namespace in the name of a launcher's group.
-fn parse(name: &str) -> Option<(u32, &str)> {
+fn parse(name: &str) -> Option<(u32, u64)> {
     let (pid, namespace) = name.strip_prefix("agentd-")?.split_once('-')?;
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(namespace) && digits(pid)).then_some((pid.parse().ok()?, namespace))
+    Some((pid.parse().ok()?, namespace.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -207,20 +199,20 @@ mod tests {
 
     #[test]
     fn only_groups_of_launchers_that_are_gone_are_removed() {
-        let here = pid_namespace();
-        assert!(!here.is_empty());
+        let here = claim::pid_namespace();
+        assert_ne!(here, 0);
         let parent = std::env::temp_dir().join(format!("groups-{}", std::process::id()));
         for (name, claimed, stays) in [
-            (name_of(NOBODY, &here), false, false),
-            (name_of(NOBODY, &here), true, true),
-            (name_of(NOBODY, "1"), false, false),
-            (name_of(NOBODY, "1"), true, true),
+            (name_of(NOBODY, here), false, false),
+            (name_of(NOBODY, here), true, true),
+            (name_of(NOBODY, 1), false, false),
+            (name_of(NOBODY, 1), true, true),
             // The pid came back.
-            (name_of(1, &here), false, false),
-            (name_of(1, &here), true, true),
+            (name_of(1, here), false, false),
+            (name_of(1, here), true, true),
             (own_name(), false, false),
             (own_name(), true, true),
-            (name_of(NOBODY, ""), false, false),
+            (name_of(NOBODY, 0), false, false),
             (format!("agentd-x-{here}"), false, true),
             (format!("agentd-{NOBODY}"), false, true),
             (format!("agentd-{NOBODY}-x"), false, true),

@@ -27,12 +27,12 @@ use super::{
     not_started::NotStarted,
     outbox::Outbox,
     sessions::{Claim, Sessions},
-    stale,
     start::Workshop,
     uids::Uids,
 };
 use crate::{
     cgroup::Cgroups,
+    claim,
     explain::{Query, Verdict, explain},
     launch::IdMaps,
     monitor::{Channel, ChannelError, Event, ExecKey, ProfileSummary, Request, SetupFailure},
@@ -88,7 +88,7 @@ impl Server {
                 },
                 catalogue,
                 id_maps: IdMaps::default(),
-                uids: Uids::of_launcher(std::process::id(), stale::pid_namespace()),
+                uids: Uids::of_launcher(std::process::id(), claim::pid_namespace()),
                 sessions: Sessions::default(),
                 cgroups,
                 janitor,

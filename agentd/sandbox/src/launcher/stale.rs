@@ -73,12 +73,7 @@ pub(crate) fn make_session_dir(launcher: u32, session: u64) -> io::Result<OwnDir
 
 /// How the names of all directories of a launcher of this pid namespace begin.
 fn prefix(launcher: u32) -> String {
-    format!("agentd-{launcher}-{}-", pid_namespace())
-}
-
-/// The number of the pid namespace; 0, which is none, when `/proc` does not tell it.
-pub(crate) fn pid_namespace() -> u64 {
-    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
+    format!("agentd-{launcher}-{}-", claim::pid_namespace())
 }
 
 fn make(prefix: &str, number: u64) -> io::Result<OwnDir> {
@@ -103,7 +98,7 @@ fn remove(directory: &Path, allowance: &Allowance) -> io::Result<()> {
 
 /// The directories of this user's launchers that are gone, claimed.
 pub(crate) fn left_behind(parent: &Path, uid: u32) -> io::Result<Vec<OwnDir>> {
-    let here = pid_namespace();
+    let here = claim::pid_namespace();
     // Without `/proc`, which has no namespace to tell either, every launcher seems to be gone.
     let gone = |launcher: Launcher| {
         here != 0
@@ -132,7 +127,7 @@ pub(crate) fn left_behind(parent: &Path, uid: u32) -> io::Result<Vec<OwnDir>> {
 pub(crate) fn remove_all_of(launcher: u32, uid: u32) -> io::Result<()> {
     let launcher = Launcher {
         pid: launcher,
-        namespace: pid_namespace(),
+        namespace: claim::pid_namespace(),
     };
     let mut result = Ok(());
     for (other, path) in all(Path::new(PARENT), uid)? {
@@ -194,7 +189,7 @@ mod tests {
     #[test]
     fn only_directories_of_launchers_that_are_gone_are_removed() {
         let own = std::process::id();
-        let here = pid_namespace();
+        let here = claim::pid_namespace();
         assert_ne!(here, 0);
         let parent = std::env::temp_dir().join(format!("stale-{own}"));
         let names = [
