@@ -209,8 +209,7 @@ fn trial(
     landlock_abi: u32,
     namespaces: Option<Rc<Namespaces>>,
 ) -> Result<(), String> {
-    let survey = launch::survey(policy, landlock_abi)
-        .map_err(|errno| format!("survey: {}", errno.desc()))?;
+    let survey = launch::survey(policy, landlock_abi).map_err(|unseen| unseen.to_string())?;
     let plan = Plan::compile(policy, &survey);
     let null = || {
         fs::File::options()

@@ -1,9 +1,12 @@
 //! Commands that run side by side in one workspace: where one lets go of a protected name that it has made, the
 //! mounts on it are gone in all others, and another could make it to stay. Also what must not be taken for that.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
-use agentd_tests::harness::{Daemon, in_every_mode};
+use agentd_tests::harness::{Daemon, Mode, in_every_mode};
 
 use crate::{
     arena::{Arena, Places, STUCK},
@@ -144,7 +147,8 @@ fn what_the_person_replaces_meanwhile_stays() {
     });
 }
 
-/// A command can claim every name by the lock with which launchers tell each other; nothing comes of it.
+/// A command can lock whatever it can open; launchers do not take that for each other's word, not even about
+/// what the person replaces meanwhile.
 #[test]
 fn a_command_that_claims_names_has_nothing_removed() {
     let claim = "exec python3 -c 'if True:
@@ -159,10 +163,11 @@ fn a_command_that_claims_names_has_nothing_removed() {
         let places = arena.places();
         repository(&places);
         places.world.file(".vscode/settings.json", ORIGINAL);
-        let forger = arena
-            .daemon()
-            .cli(&places.world, &["exec", "--", claim])
-            .start();
+        let start = |script: &str| {
+            let words = ["exec", "--", script];
+            arena.daemon().cli(&places.world, &words).start()
+        };
+        let forger = start(claim);
         forger.wait_for_stdout("claimed");
         let words = ["exec", "--json", "--", "cat .git/config >/dev/null; ls -a"];
         let answer = arena.daemon().cli(&places.world, &words).run().json();
@@ -172,11 +177,88 @@ fn a_command_that_claims_names_has_nothing_removed() {
             0,
             "{answer}"
         );
+        let innocent = start("echo ready; until [ -e go ]; do sleep 0.02; done");
+        innocent.wait_for_stdout("ready");
+        let workspace = &places.world.workspace;
+        places.world.file("new", "new\n");
+        fs::rename(workspace.join("new"), workspace.join(".git/config")).expect("renamed");
         places.world.file("go", "");
-        forger.wait(STUCK).expect_code(0);
-        for name in [".git/config", ".vscode/settings.json"] {
-            let text = fs::read_to_string(places.world.workspace.join(name)).expect(name);
-            assert_eq!(text, ORIGINAL, "{name}");
+        for running in [innocent, forger] {
+            running.wait(STUCK).expect_code(0);
+        }
+        for (name, expected) in [
+            (".git/config", "new\n"),
+            (".vscode/settings.json", ORIGINAL),
+        ] {
+            let text = fs::read_to_string(workspace.join(name)).expect(name);
+            assert_eq!(text, expected, "{name}");
+        }
+    });
+}
+
+/// Where nobody can look, nobody knows what is missing: a command that closes a directory must not make the next
+/// one's protection vanish, nor have what is in it removed.
+#[test]
+fn a_directory_that_a_command_closes_is_not_an_empty_one() {
+    in_every_mode(|mode| {
+        let arena = Arena::new(mode);
+        for (closed, open) in [
+            ("chmod 0 .git", "chmod 755 .git"),
+            ("chmod 0 .", "chmod 755 ."),
+        ] {
+            let places = arena.places();
+            repository(&places);
+            places.world.file(".git/hooks/pre-commit", ORIGINAL);
+            places.world.file(".env", "KEY=secret\n");
+            let workspace = &places.world.workspace;
+            let closing = arena.daemon().cli(&places.world, &["exec", "--", closed]);
+            closing.run().expect_code(0);
+            let script = format!(
+                "cd /tmp; W={}; (cd $W && {open}); cat $W/.env; echo x >$W/.git/hooks/new",
+                workspace.display()
+            );
+            let second = arena
+                .daemon()
+                .cli(&places.world, &["exec", "--", &script])
+                .run();
+            let mode_now = fs::Permissions::from_mode(0o755);
+            for name in ["", ".git"] {
+                fs::set_permissions(workspace.join(name), mode_now.clone()).expect("its owner's");
+            }
+            assert!(!second.stdout.contains("secret"), "{closed}: {second:?}");
+            if mode != Mode::Root {
+                // For root's daemon nothing is closed.
+                second.expect_code(125);
+                assert!(second.stderr.contains("cannot be looked at"), "{second:?}");
+            }
+            let hooks = fs::read_dir(workspace.join(".git/hooks")).expect("they stay");
+            let names: Vec<_> = hooks.flatten().map(|entry| entry.file_name()).collect();
+            let only_the_old = names == ["pre-commit"];
+            assert!(only_the_old || mode == Mode::Nested, "{closed}: {names:?}");
+            assert!(
+                names.iter().any(|name| name == "pre-commit"),
+                "{closed}: {names:?}"
+            );
+        }
+    });
+}
+
+/// Some tools keep `.git` elsewhere and leave a link.
+#[test]
+fn a_link_of_the_persons_stays_where_it_is() {
+    in_every_mode(|mode| {
+        let arena = Arena::new(mode);
+        for target in ["of-git", "../of-git", "nowhere"] {
+            let places = arena.places();
+            let workspace = &places.world.workspace;
+            fs::create_dir(workspace.join("of-git")).expect("made");
+            symlink(target, workspace.join(".git")).expect("made");
+            let ran = arena
+                .daemon()
+                .cli(&places.world, &["exec", "--", "true"])
+                .run();
+            let link = fs::read_link(workspace.join(".git")).expect("it stays");
+            assert_eq!(link.to_str(), Some(target), "{ran:?}");
         }
     });
 }

@@ -30,4 +30,4 @@ pub(crate) use message::{Command, LimitEnds, Report};
 pub(crate) use prelude::beside as prelude_beside;
 pub(crate) use prepare::{PrepareError, Resources, Stdio, prepare};
 pub(crate) use spawn::{Child, spawn};
-pub(crate) use survey::{open_name, survey};
+pub(crate) use survey::{Unseen, open_name, survey};

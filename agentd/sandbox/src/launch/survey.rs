@@ -17,20 +17,47 @@ use nix::{
     fcntl::readlinkat,
     sys::stat::{SFlag, fstat},
 };
+use thiserror::Error;
 
 use crate::{
     plan::{Kind, Survey, counted_user},
-    policy::Policy,
+    policy::{Exposure, FsRule, Policy},
     sys::files::{self, Resolve},
 };
 
-/// Looks at every path that a rule of `policy` names. Fails when this process or the host is out of
-/// descriptors or memory: a path that cannot be looked at is not one that is missing.
-pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Result<Survey, Errno> {
+/// Why a survey failed.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(crate) enum Unseen {
+    /// This process or the host is out of descriptors or memory: a path that cannot be looked at is not one that
+    /// is missing.
+    #[error("survey: {}", .0.desc())]
+    Exhausted(Errno),
+    /// A protected name cannot be looked at. Taken for missing it would not be protected, and a command that
+    /// closed a directory above it could open it again.
+    #[error("survey: {}: {}", .0.display(), .1.desc())]
+    Guarded(PathBuf, Errno),
+}
+
+/// Looks at every path that a rule of `policy` names.
+pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Result<Survey, Unseen> {
     let rules = policy.fs.rules.iter().chain(&policy.fs.exec);
-    let kinds: BTreeMap<PathBuf, Kind> = rules
-        .map(|rule| Ok((rule.path.clone(), kind(&rule.path)?)))
-        .collect::<Result<_, Errno>>()?;
+    let look = |rule: &FsRule| {
+        let kind = match kind(&rule.path) {
+            Ok(kind) => kind,
+            Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)) => {
+                return Err(Unseen::Exhausted(errno));
+            }
+            // A path through a link (`/lib/x` where `/lib` is one) is no path of its own: the rule on the link
+            // and the rule on its target cover it.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Kind::Missing,
+            Err(errno) if is_guarded(policy, rule) => {
+                return Err(Unseen::Guarded(rule.path.clone(), errno));
+            }
+            Err(_) => Kind::Missing,
+        };
+        Ok((rule.path.clone(), kind))
+    };
+    let kinds: BTreeMap<PathBuf, Kind> = rules.map(look).collect::<Result<_, Unseen>>()?;
     // Reading all of `/proc` is slow where there are many processes: only where it is used.
     let tasks_of_user = counted_user(policy).map_or(0, tasks_of);
     Ok(Survey {
@@ -51,17 +78,15 @@ pub(crate) fn open_name(path: &Path) -> Result<OwnedFd, Errno> {
     )
 }
 
+/// Whether it takes something away from a command in the part of the file system that commands can change.
+fn is_guarded(policy: &Policy, rule: &FsRule) -> bool {
+    matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
+        && rule.path.starts_with(&policy.workspace)
+}
+
 fn kind(path: &Path) -> Result<Kind, Errno> {
-    // A path through a link (`/lib/x` where `/lib` is one) is no path of its own: the rule on the link
-    // and the rule on its target cover it.
-    let fd = match open_name(path) {
-        Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)) => return Err(errno),
-        Err(_) => return Ok(Kind::Missing),
-        Ok(fd) => fd,
-    };
-    let Ok(stat) = fstat(fd.as_fd()) else {
-        return Ok(Kind::Missing);
-    };
+    let fd = open_name(path)?;
+    let stat = fstat(fd.as_fd())?;
     Ok(
         match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFREG => Kind::File,

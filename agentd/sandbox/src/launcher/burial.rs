@@ -10,7 +10,7 @@ use super::{
     jail::complain,
     removal::Allowance,
     stale::OwnDir,
-    tripwire::{self, Progress, Tripwires},
+    tripwire::{Progress, Tripwires},
 };
 use crate::{
     monitor::Tripped,
@@ -69,6 +69,7 @@ impl Burial {
             return Progress::Done;
         }
         if self.helpers == MOST_HELPERS {
+            self.tripwires.give_up();
             if let Some(directory) = &self.directory {
                 let what = directory.path().display();
                 complain(format_args!("{what} remains: it grows while it is removed"));
@@ -141,7 +142,7 @@ impl Burial {
         let all = Allowance::unlimited();
         let (workspace, names) = self.tripwires.unfinished();
         for name in names {
-            tripwire::remove(&workspace, &name, &all).unwrap_or_default();
+            drop(name.undo(&workspace, &all));
         }
         if let Some(directory) = &self.directory {
             directory.remove(&all).unwrap_or_default();

@@ -1,8 +1,57 @@
-//! Protected names that no mount can protect.
+//! Protected names: found, planned for and watched, or the reason why they cannot be.
 
 use std::{fs, path::Path};
 
-use crate::policy::{Exposure, Policy, Refusal, Tier};
+use nix::errno::Errno;
+
+use super::{
+    not_started::{NotStarted, at},
+    tripwire::{Tripwires, Unset},
+};
+use crate::{
+    launch::{self, Unseen},
+    plan::Plan,
+    policy::{Exposure, Policy, Refusal, Tier},
+};
+
+/// Rounds in which somebody replaces a protected name just when it is looked at.
+const TRIES: u32 = 10;
+
+/// Surveys the host for a policy, compiles the plan and watches what it protects.
+pub(super) fn plan(policy: &Policy, landlock_abi: u32) -> Result<(Plan, Tripwires), NotStarted> {
+    for _ in 0..TRIES {
+        let survey = match launch::survey(policy, landlock_abi) {
+            Ok(survey) => survey,
+            Err(Unseen::Exhausted(errno)) => return Err(at("survey", errno)),
+            Err(Unseen::Guarded(path, errno)) => return Err(unclear(policy, &path, errno)),
+        };
+        check(policy)?;
+        let plan = Plan::compile(policy, &survey);
+        // ORDER: after the survey, whose result it compares; before the command can make anything.
+        match Tripwires::set(&policy.workspace, &plan) {
+            Ok(tripwires) => return Ok((plan, tripwires)),
+            Err(Unset::Changed) => {}
+            Err(Unset::Unclear(path, errno)) => return Err(unclear(policy, &path, errno)),
+            Err(Unset::System(errno)) => return Err(at("tripwire", errno)),
+        }
+    }
+    let reason = "protected names in it are replaced all the time; try again".to_owned();
+    Err(refusal(policy, reason))
+}
+
+fn unclear(policy: &Policy, path: &Path, errno: Errno) -> NotStarted {
+    let reason = format!(
+        "{} is protected, and cannot be looked at ({}): let the daemon's user search the directories above it",
+        path.display(),
+        errno.desc()
+    );
+    refusal(policy, reason)
+}
+
+fn refusal(policy: &Policy, reason: String) -> NotStarted {
+    let path = policy.workspace.clone();
+    Refusal::BadWorkspace { path, reason }.into()
+}
 
 /// A mount cannot protect a name that is a link, or that is reached through one: what is behind it stays
 /// writable under its other name.

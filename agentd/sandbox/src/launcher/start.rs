@@ -209,10 +209,7 @@ impl Workshop {
         fds: Vec<OwnedFd>,
     ) -> Result<Launched, NotStarted> {
         let policy = self.resolve(invocation, reserved)?;
-        let survey = launch::survey(&policy, self.surroundings.host.landlock_abi)
-            .map_err(|errno| at("survey", errno))?;
-        protected::check(&policy)?;
-        let plan = Plan::compile(&policy, &survey);
+        let (plan, tripwires) = protected::plan(&policy, self.surroundings.host.landlock_abi)?;
         let id_map = match plan.idmap {
             Some(map) => Some(self.id_maps.get(map).map_err(|errno| at("id-map", errno))?),
             None => None,
@@ -225,9 +222,6 @@ impl Workshop {
         let (stdio, terminal) = stdio(policy.tier, pipes)?;
         let (fallback, _) = session_directory(invocation, &policy);
         let namespaces = self.sessions.of(invocation)?.and_then(Session::namespaces);
-        // ORDER: after the survey, whose result it compares; before the command can make anything.
-        let tripwires =
-            Tripwires::set(&policy.workspace, &plan).map_err(|errno| at("tripwire", errno))?;
         let (group, entry) = self.join(exec, &policy)?;
         // ORDER: before the command can make one of them and this process can be killed.
         self.janitor.entrust_names(exec, &tripwires);

@@ -5,8 +5,12 @@
 //! it is removed or moved, mounts on it are gone in every jail, and whoever runs then can make it anew.
 
 use std::{
+    ffi::{CString, OsStr},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
@@ -17,7 +21,13 @@ use super::{
     claims::Claims,
     removal::{self, Allowance, Found},
 };
-use crate::{launch::open_name, monitor::Tripped, plan::Plan, policy::RuleRef};
+use crate::{
+    launch::open_name,
+    monitor::Tripped,
+    plan::Plan,
+    policy::{RuleRef, Tier},
+    sys::files::{self, Resolve},
+};
 
 /// Names watched for one execution.
 #[derive(Debug, Default)]
@@ -25,22 +35,39 @@ pub(crate) struct Tripwires {
     /// Workspace.
     workspace: PathBuf,
     names: Vec<Wire>,
-    /// Tells other executions about the names, until it is dropped here and by the janitor.
+    /// Tells other executions about the names, until it is dropped here.
     claims: Option<Claims>,
 }
 
 /// A watched name.
 #[derive(Debug)]
 struct Wire {
-    path: PathBuf,
+    name: Name,
     rule: RuleRef,
+    state: State,
+}
+
+/// A name, and what may stay under it.
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    pub(super) path: PathBuf,
     /// What was there at the start, made by another execution that was not over. Held open, so that nothing
     /// new can have its number.
-    before: Option<Rc<OwnedFd>>,
+    pub(super) before: Option<Rc<OwnedFd>>,
+}
+
+/// What is known of a watched name. Whatever is known for good is not looked at again: from then on the name
+/// is the person's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Not looked at yet.
+    Watched,
+    /// The command made it, and not all of it is removed.
+    Going,
+    /// The command made nothing.
+    Untouched,
     /// The command made it.
-    tripped: bool,
-    /// Why it is still there.
-    remains: Option<String>,
+    Tripped { remains: Option<String> },
 }
 
 /// How far a removal has come.
@@ -52,30 +79,62 @@ pub(crate) enum Progress {
     Unfinished,
 }
 
+/// Why names cannot be watched.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unset {
+    /// Something changed since the survey.
+    Changed,
+    /// A name cannot be looked at, so nobody knows whether it exists.
+    Unclear(PathBuf, Errno),
+    /// An error of the system.
+    System(Errno),
+}
+
+/// What became of a name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Undone {
+    /// It is what it was.
+    AsBefore,
+    /// There is nothing.
+    Absent,
+    /// There was something, and it is removed.
+    Removed,
+}
+
 impl Tripwires {
     /// Watches what `plan` protects. To be called after the survey and before the command can make anything.
-    pub(crate) fn set(workspace: &Path, plan: &Plan) -> Result<Self, Errno> {
-        let claims = Claims::on(workspace)?;
+    pub(crate) fn set(workspace: &Path, plan: &Plan) -> Result<Self, Unset> {
+        let claims = Claims::on(workspace).map_err(Unset::System)?;
         let inside = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let mut names = Vec::new();
         for (path, rule) in &plan.tripwires {
-            names.push(Wire::new(path, rule, None));
+            match open_name(path) {
+                Err(Errno::ENOENT | Errno::ENOTDIR) => names.push(Wire::new(path, rule, None)),
+                // It is reached through a link of the person's. Only on this tier it is not refused, where
+                // nothing that exists is protected.
+                Err(Errno::ELOOP) if plan.tier == Tier::Nested => {}
+                Err(Errno::ELOOP) | Ok(_) => return Err(Unset::Changed),
+                Err(errno) => return Err(Unset::Unclear(path.clone(), errno)),
+            }
         }
         for (path, rule) in &plan.protected {
             match open_name(path) {
                 Ok(before) => {
                     // ORDER: opened, then asked, then compared: who made it is either not over, or has
                     // removed it.
-                    if claims.is_claimed(&inside(path))? || !is_still(path, &before) {
+                    if claims.is_claimed(&inside(path)).map_err(Unset::System)? {
                         names.push(Wire::new(path, rule, Some(Rc::new(before))));
+                    } else if !is_still(path, &before) {
+                        return Err(Unset::Changed);
                     }
                 }
-                Err(Errno::ENOENT) => names.push(Wire::new(path, rule, None)),
-                Err(errno) => return Err(errno),
+                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => return Err(Unset::Changed),
+                Err(errno) => return Err(Unset::Unclear(path.clone(), errno)),
             }
         }
         for wire in &names {
-            claims.claim(&inside(&wire.path))?;
+            let claimed = claims.claim(&inside(&wire.name.path));
+            claimed.map_err(Unset::System)?;
         }
         Ok(Self {
             workspace: workspace.to_owned(),
@@ -89,31 +148,40 @@ impl Tripwires {
     pub(crate) fn spring(&mut self, allowance: &Allowance) -> Progress {
         let mut progress = Progress::Done;
         for wire in &mut self.names {
-            if wire.is_as_before() {
+            if !matches!(wire.state, State::Watched | State::Going) {
                 continue;
             }
-            let removed = remove(&self.workspace, &wire.path, allowance);
-            match &removed {
-                Err(error) if is_absent(error) => {
-                    wire.remains = None;
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let undone = wire.name.undo(&self.workspace, allowance);
+            wire.state = match (undone, &wire.state) {
+                (Ok(Undone::AsBefore | Undone::Absent), State::Watched) => State::Untouched,
+                (Ok(_), _) => State::Tripped { remains: None },
+                (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => {
                     progress = Progress::Unfinished;
-                    wire.remains = Some("it is still being removed".to_owned());
+                    State::Going
                 }
-                Err(error) => wire.remains = Some(error.to_string()),
-                Ok(()) => wire.remains = None,
-            }
-            wire.tripped = true;
+                (Err(error), _) => State::Tripped {
+                    remains: Some(error.to_string()),
+                },
+            };
         }
         progress
     }
 
+    /// Nobody goes on with what is not removed yet.
+    pub(crate) fn give_up(&mut self) {
+        for wire in &mut self.names {
+            if wire.state == State::Going {
+                wire.state = State::Tripped {
+                    remains: Some("it grew while it was removed".to_owned()),
+                };
+            }
+        }
+    }
+
     /// The workspace, and the names in it that are not removed yet.
-    pub(crate) fn unfinished(&self) -> (PathBuf, Vec<PathBuf>) {
-        let left = self.names.iter().filter(|wire| wire.remains.is_some());
-        let left = left.map(|wire| wire.path.clone()).collect();
+    pub(crate) fn unfinished(&self) -> (PathBuf, Vec<Name>) {
+        let left = self.names.iter().filter(|wire| wire.state == State::Going);
+        let left = left.map(|wire| wire.name.clone()).collect();
         (self.workspace.clone(), left)
     }
 
@@ -124,72 +192,101 @@ impl Tripwires {
     }
 
     /// The names, each with what was there at the start and belongs to another execution.
-    pub(super) fn names(&self) -> impl Iterator<Item = (&Path, Option<&Rc<OwnedFd>>)> {
-        let wires = self.names.iter();
-        wires.map(|wire| (wire.path.as_path(), wire.before.as_ref()))
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.names.iter().map(|wire| &wire.name)
     }
 
     /// What the command made.
     pub(crate) fn tripped(&self) -> Vec<Tripped> {
-        let tripped = self.names.iter().filter(|wire| wire.tripped);
-        let tell = |wire: &Wire| Tripped {
-            path: wire.path.display().to_string(),
-            rule: wire.rule.to_string(),
-            remains: wire.remains.clone(),
+        let tell = |wire: &Wire| {
+            let remains = match &wire.state {
+                State::Watched | State::Untouched => return None,
+                State::Going => Some("it is still being removed".to_owned()),
+                State::Tripped { remains } => remains.clone(),
+            };
+            Some(Tripped {
+                path: wire.name.path.display().to_string(),
+                rule: wire.rule.to_string(),
+                remains,
+            })
         };
-        tripped.map(tell).collect()
+        self.names.iter().filter_map(tell).collect()
     }
 }
 
 impl Wire {
     fn new(path: &Path, rule: &RuleRef, before: Option<Rc<OwnedFd>>) -> Self {
         Self {
-            path: path.to_owned(),
+            name: Name {
+                path: path.to_owned(),
+                before,
+            },
             rule: rule.clone(),
-            before,
-            tripped: false,
-            remains: None,
+            state: State::Watched,
+        }
+    }
+}
+
+impl Name {
+    /// Removes what is there and was not before, following no link. What cannot be looked at stays, and is an
+    /// error.
+    pub(super) fn undo(&self, workspace: &Path, allowance: &Allowance) -> io::Result<Undone> {
+        match self.remove(workspace, allowance) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Undone::Absent),
+            result => result,
         }
     }
 
-    fn is_as_before(&self) -> bool {
-        let before = self.before.as_ref();
-        before.is_some_and(|before| is_still(&self.path, before))
+    /// An error of kind `NotFound` when there is nothing.
+    fn remove(&self, workspace: &Path, allowance: &Allowance) -> io::Result<Undone> {
+        let inside = self
+            .path
+            .strip_prefix(workspace)
+            .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
+        let mut parent: OwnedFd = open_name(workspace)?;
+        let mut parts = inside.components().peekable();
+        while let Some(Component::Normal(name)) = parts.next() {
+            let last = parts.peek().is_none();
+            if last && self.is_before(parent.as_fd(), name)? {
+                return Ok(Undone::AsBefore);
+            }
+            if last {
+                removal::remove(parent.as_fd(), name, allowance)?;
+                return Ok(Undone::Removed);
+            }
+            match removal::look(parent.as_fd(), name)? {
+                Found::Directory(next) => parent = next,
+                // When the command started no link led here: the command made one, to reach the protected
+                // name by another way.
+                Found::Link => {
+                    removal::remove(parent.as_fd(), name, allowance)?;
+                    return Ok(Undone::Removed);
+                }
+                Found::Other => break,
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn is_before(&self, parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<bool> {
+        let Some(before) = &self.before else {
+            return Ok(false);
+        };
+        let name = CString::new(name.as_bytes())?;
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        let now = files::open(Some(parent), &name, flags, Resolve::Beneath)?;
+        Ok(is_same(&now, before)?)
     }
 }
 
 /// Whether a path names what was opened.
-pub(super) fn is_still(path: &Path, opened: &OwnedFd) -> bool {
-    let (Ok(now), Ok(before)) = (open_name(path).and_then(fstat), fstat(opened)) else {
-        return false;
-    };
-    (now.st_dev, now.st_ino) == (before.st_dev, before.st_ino)
+fn is_still(path: &Path, opened: &OwnedFd) -> bool {
+    open_name(path).is_ok_and(|now| is_same(&now, opened) == Ok(true))
 }
 
-/// Removes one name below a workspace, following no link; an error of kind `NotFound` when it does not exist.
-pub(super) fn remove(workspace: &Path, path: &Path, allowance: &Allowance) -> io::Result<()> {
-    let inside = path
-        .strip_prefix(workspace)
-        .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
-    let mut parent: OwnedFd = open_name(workspace)?;
-    let mut parts = inside.components().peekable();
-    while let Some(Component::Normal(name)) = parts.next() {
-        if parts.peek().is_none() {
-            return removal::remove(parent.as_fd(), name, allowance);
-        }
-        match removal::look(parent.as_fd(), name)? {
-            Found::Directory(next) => parent = next,
-            // When the command started no link led here, or it would have been refused: the command
-            // made one, to reach the protected name by another way.
-            Found::Link => return removal::remove(parent.as_fd(), name, allowance),
-            Found::Other => return Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-    Err(io::ErrorKind::NotFound.into())
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
+    let (one, other) = (fstat(one)?, fstat(other)?);
+    Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
 #[cfg(test)]
@@ -286,7 +383,7 @@ mod tests {
         };
         let mut watched = wires(&dir);
         for (wire, name) in watched.names.iter_mut().zip([".git/hooks", ".envrc"]) {
-            wire.before = opened(name);
+            wire.name.before = opened(name);
         }
         // The number of what is removed is free for what comes next, if nobody holds it.
         fs::remove_dir(dir.join(".envrc")).unwrap();
@@ -295,6 +392,87 @@ mod tests {
         assert_eq!(sprung.len(), 1);
         assert_eq!(Path::new(&sprung[0].path), dir.join(".envrc"));
         assert!(dir.join(".git/hooks").exists() && !dir.join(".envrc").exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_taken_for_what_was_replaced() {
+        let dir = scratch("unclear");
+        fs::create_dir(dir.join(".git/hooks")).unwrap();
+        let mut watched = wires(&dir);
+        let hooks = &mut watched.names[0].name;
+        hooks.before = Some(Rc::new(open_name(&hooks.path).unwrap()));
+        // A name longer than any file system takes stands for all that fail in the looking.
+        hooks.path = dir.join(".git").join("x".repeat(300));
+        assert_eq!(watched.spring(&Allowance::unlimited()), Progress::Done);
+        let tripped = watched.tripped();
+        assert_eq!(tripped.len(), 1);
+        assert!(tripped[0].remains.is_some());
+        assert!(watched.unfinished().1.is_empty(), "nobody goes on with it");
+        assert!(dir.join(".git/hooks").exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_name_that_was_dealt_with_is_the_persons() {
+        let dir = scratch("dealt");
+        fs::create_dir(dir.join(".git/hooks")).unwrap();
+        for number in 0..100 {
+            fs::write(dir.join(format!(".git/hooks/{number}")), "x").unwrap();
+        }
+        let mut watched = wires(&dir);
+        assert_eq!(watched.spring(&Allowance::of(50)), Progress::Unfinished);
+        fs::write(dir.join(".envrc"), "the person's").unwrap();
+        while watched.spring(&Allowance::of(50)) == Progress::Unfinished {}
+        assert!(dir.join(".envrc").exists() && !dir.join(".git/hooks").exists());
+        fs::create_dir(dir.join(".git/hooks")).unwrap();
+        assert_eq!(watched.spring(&Allowance::unlimited()), Progress::Done);
+        assert!(dir.join(".git/hooks").exists());
+        assert_eq!(watched.tripped().len(), 1);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// A plan that protects these names: those that a survey found missing, and those that exist.
+    fn plan(tier: Tier, missing: &[PathBuf], existing: &[PathBuf]) -> Plan {
+        let rule = RuleRef {
+            file: "t.toml".into(),
+            line: 3,
+        };
+        let names = |paths: &[PathBuf]| paths.iter().map(|p| (p.clone(), rule.clone())).collect();
+        let mut plan = crate::plan::tests::any(tier);
+        (plan.tripwires, plan.protected) = (names(missing), names(existing));
+        plan
+    }
+
+    #[test]
+    fn names_that_changed_since_the_survey_are_surveyed_again() {
+        let dir = scratch("changed");
+        fs::create_dir(dir.join(".git/hooks")).unwrap();
+        std::os::unix::fs::symlink(".git", dir.join("link")).unwrap();
+        let name = |name: &str| dir.join(name);
+        let (there, gone, through) = (name(".git/hooks"), name(".envrc"), name("link/config"));
+        for (missing, existing, expected) in [
+            (&gone, &there, Ok(1)),
+            (&there, &there, Err(Unset::Changed)),
+            (&gone, &gone, Err(Unset::Changed)),
+            (&through, &there, Err(Unset::Changed)),
+            (&gone, &through, Err(Unset::Changed)),
+        ] {
+            let plan = plan(Tier::Rootless, &[missing.clone()], &[existing.clone()]);
+            let set = Tripwires::set(&dir, &plan).map(|wires| wires.names.len());
+            assert_eq!(set, expected, "{missing:?} {existing:?}");
+        }
+        // The person's own link is nothing that a command made.
+        let nested = plan(Tier::Nested, &[through, gone], &[]);
+        let mut set = Tripwires::set(&dir, &nested).unwrap();
+        assert_eq!(set.names.len(), 1);
+        assert_eq!(set.spring(&Allowance::unlimited()), Progress::Done);
+        assert!(fs::symlink_metadata(dir.join("link")).is_ok());
+        let unclear = dir.join("x".repeat(300));
+        assert_eq!(
+            Tripwires::set(&dir, &plan(Tier::Nested, &[unclear.clone()], &[])).map(drop),
+            Err(Unset::Unclear(unclear, Errno::ENAMETOOLONG))
+        );
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -6,7 +6,7 @@ mod landlock;
 mod mounts;
 mod rlimits;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     collections::BTreeMap,

@@ -94,6 +94,11 @@ fn survey() -> Survey {
     }
 }
 
+/// Some plan, for tests that care about one part of it.
+pub(crate) fn any(tier: Tier) -> Plan {
+    Plan::compile(&policy(tier), &survey())
+}
+
 fn position(plan: &Plan, wanted: &MountStep) -> usize {
     let found = plan.mounts.iter().position(|step| step == wanted);
     found.unwrap_or_else(|| panic!("{wanted:?} is not in {:#?}", plan.mounts))

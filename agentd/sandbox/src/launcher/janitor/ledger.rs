@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     path::PathBuf,
     rc::Rc,
@@ -12,7 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    launcher::{removal::Allowance, tripwire},
+    launcher::{removal::Allowance, tripwire::Name},
     monitor::ExecKey,
     sys::signals,
 };
@@ -52,14 +53,6 @@ struct Command {
     /// Tells others of the names.
     claims: Option<Rc<OwnedFd>>,
     init: Option<Rc<OwnedFd>>,
-}
-
-/// A watched name.
-#[derive(Debug, Clone)]
-struct Name {
-    path: PathBuf,
-    /// What stays if it is still there.
-    before: Option<Rc<OwnedFd>>,
 }
 
 impl Ledger {
@@ -114,6 +107,21 @@ impl Ledger {
         &self.groups
     }
 
+    /// Descriptors of its own in place of those that it has in common with the process that it was forked from,
+    /// which nobody in this one would ever close.
+    pub(super) fn own(&mut self) -> io::Result<()> {
+        for command in self.commands.values_mut() {
+            let before = command.names.iter_mut().map(|name| &mut name.before);
+            for fd in before
+                .chain([&mut command.init, &mut command.claims])
+                .flatten()
+            {
+                *fd = Rc::new(fd.try_clone()?);
+            }
+        }
+        Ok(())
+    }
+
     /// The descriptors it holds, sorted.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let of_one = |command: &Command| {
@@ -153,14 +161,10 @@ impl Ledger {
     pub(super) fn spring(&mut self) -> bool {
         self.commands.retain(|_, command| {
             let workspace = &command.workspace;
-            command.names.retain(|name| {
-                let before = name.before.as_ref();
-                if before.is_some_and(|before| tripwire::is_still(&name.path, before)) {
-                    return false;
-                }
-                let removed = tripwire::remove(workspace, &name.path, &Allowance::unlimited());
-                removed.is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
-            });
+            let all = Allowance::unlimited();
+            command
+                .names
+                .retain(|name| name.undo(workspace, &all).is_err());
             !command.names.is_empty()
         });
         self.commands.is_empty()

@@ -83,18 +83,16 @@ impl Janitor {
         let Some((workspace, claims)) = watched.base() else {
             return;
         };
-        let missing = watched.names().filter(|(_, before)| before.is_none());
+        let missing = watched.names().filter(|name| name.before.is_none());
         let word = Word::Names {
             exec,
             workspace: workspace.to_owned(),
-            names: missing.map(|(name, _)| name.to_owned()).collect(),
+            names: missing.map(|name| name.path.clone()).collect(),
         };
         self.tell(&word, Some(claims));
-        for (name, before) in watched.names() {
-            if before.is_some() {
-                let name = name.to_owned();
-                self.tell(&Word::Found { exec, name }, before);
-            }
+        for found in watched.names().filter(|name| name.before.is_some()) {
+            let name = found.path.clone();
+            self.tell(&Word::Found { exec, name }, found.before.as_ref());
         }
     }
 

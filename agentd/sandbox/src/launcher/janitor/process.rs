@@ -37,6 +37,8 @@ pub(super) fn run(
     channel: &Channel<(), Word>,
     mut ledger: Ledger,
 ) -> ! {
+    // Without room for them, those that it has do, only longer.
+    ledger.own().unwrap_or_default();
     let Ok(_null) = closed.and_then(|()| withdraw(channel, &ledger)) else {
         exec::exit_now(1);
     };
