@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_group_of_another_pid_namespace_that_is_in_use_stays() {
         let parent = std::env::temp_dir().join(format!("busy-{}", std::process::id()));
-        let group = parent.join(name_of(1, "1"));
+        let group = parent.join(name_of(1, 1));
         fs::create_dir_all(group.join("1")).unwrap();
         // Stands for a process: the directory cannot be removed.
         fs::write(group.join("1/file"), "").unwrap();
