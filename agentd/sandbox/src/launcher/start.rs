@@ -83,6 +83,7 @@ impl Workshop {
                     terminal,
                     child,
                     setup: Setup::Building,
+                    may_have_run: false,
                     failure: None,
                     session: invocation.in_session.as_ref().map(|wanted| wanted.session),
                     output_file: kept.shown,
