@@ -232,6 +232,7 @@ fn trial(
     let jail =
         launch::prepare(policy, &plan, &program, resources).map_err(|error| error.to_string())?;
     let child = launch::spawn(jail)
+        .map_err(launch::Unstarted::failure)
         .map_err(|failed| format!("{}: {}", failed.stage.name(), failed.errno.desc()))?;
     let outcome = watch(&child, &plan);
     let killed = wait::signal_pidfd(child.pidfd.as_fd(), libc::SIGKILL);

@@ -112,7 +112,7 @@ pub(super) async fn conclude(job: &Job, ended: Ended) -> ExitResult {
     }
 }
 
-fn tripwire(tripped: &Tripped) -> Denial {
+pub(super) fn tripwire(tripped: &Tripped) -> Denial {
     let Tripped {
         path,
         rule,

@@ -1,6 +1,8 @@
 //! Drives one execution from its admission to its end: its turn, the blacklist, the launcher's answer.
 //! What happens while it runs is in `running`.
 
+mod stillborn;
+
 use std::{
     collections::VecDeque,
     sync::Arc,
@@ -8,9 +10,10 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{Cause, Event, LeaderStatus, Request, SetupFailure, StopReason},
+    monitor::{Cause, Event, Request, StopReason},
     policy::Limits,
 };
+use stillborn::{Stillborn, Stopped};
 use tokio::sync::mpsc;
 
 use super::{
@@ -23,7 +26,7 @@ use super::{
 };
 use crate::{
     commands::{self, Blocked},
-    launcher_link::{Delivery, Link, LinkError},
+    launcher_link::{Delivery, Link},
 };
 
 /// Longest wait for the blacklist's answer. It is advisory: a command is not kept from running by it.
@@ -130,55 +133,6 @@ impl Drop for Ending {
     }
 }
 
-/// Why there is nothing to drive.
-enum Stillborn {
-    NotStarted(NotStarted),
-    Setup(SetupFailure),
-    /// It may have run, and nothing more is known.
-    Lost,
-    /// Somebody ended it before it ran.
-    Stopped(StopReason),
-}
-
-impl Stillborn {
-    fn record(self, job: &Job) {
-        match self {
-            Self::NotStarted(why) => job.exec.record_not_started(why),
-            Self::Setup(failure) => job.exec.record_end(ExitResult {
-                setup: Some(failure),
-                ..ExitResult::without_run(ExitReason::SetupFailed)
-            }),
-            Self::Lost => job.exec.record_end(ExitResult {
-                proven: false,
-                output_complete: false,
-                notes: vec![LOST_IN_START.to_owned()],
-                ..ExitResult::without_run(ExitReason::Lost)
-            }),
-            Self::Stopped(reason) => {
-                let reason = ExitReason::decide(Cause::Stopped(reason), LeaderStatus::Unknown, &[]);
-                job.exec.record_end(ExitResult {
-                    notes: vec!["it was ended before it was started; nothing ran".to_owned()],
-                    ..ExitResult::without_run(reason)
-                });
-            }
-        }
-    }
-}
-
-/// The remark on a command whose start nobody reported.
-const LOST_IN_START: &str = "the launcher died while it started the command; it may have run for a moment, and what it did stays done";
-
-impl From<LinkError> for Stillborn {
-    fn from(error: LinkError) -> Self {
-        Self::NotStarted(match error {
-            LinkError::TooLarge(bytes) => NotStarted::TooLarge(bytes),
-            LinkError::Gone | LinkError::Watch(_) | LinkError::Channel(_) => {
-                NotStarted::LauncherGone
-            }
-        })
-    }
-}
-
 /// Waits for a slot.
 async fn turn(job: &mut Job, entry: Entry) -> Result<Slot, Stillborn> {
     let mut waiting = match entry {
@@ -208,10 +162,15 @@ async fn attend<T>(job: &mut Job, wait: impl Future<Output = T>) -> Result<T, St
         let control = tokio::select! {
             came = &mut wait => return Ok(came),
             control = job.inbox.recv() => control,
-            () = sleep_until(alone) => return Err(Stillborn::Stopped(StopReason::Disconnected)),
+            () = sleep_until(alone) => {
+                let stopped = Stopped::unasked(StopReason::Disconnected);
+                return Err(Stillborn::Stopped(stopped));
+            }
         };
         match (control, job.spec.disconnect) {
-            (Some(Control::Stop(stop)), _) => return Err(Stillborn::Stopped(stop.reason)),
+            (Some(Control::Stop(stop)), _) => {
+                return Err(Stillborn::Stopped(Stopped::unasked(stop.reason)));
+            }
             (Some(Control::Readers(0)), Disconnect::Grace(grace)) => {
                 alone = Instant::now().checked_add(grace);
             }
@@ -302,8 +261,14 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
         Event::SetupFailed { failure, .. } => Err(Stillborn::Setup(failure)),
         Event::Ended {
             cause: Cause::Stopped(reason),
+            tripped,
+            proven,
             ..
-        } => Err(Stillborn::Stopped(reason)),
+        } => Err(Stillborn::Stopped(Stopped {
+            reason,
+            proven,
+            tripped,
+        })),
         Event::Ready { .. }
         | Event::Profile(_)
         | Event::Reloaded { .. }

@@ -27,27 +27,36 @@ const LIMIT_MS: i32 = 10_000;
 /// Init's pid and a descriptor that names it.
 pub(super) type Started = (libc::pid_t, OwnedFd);
 
+/// Why there is no init to be told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unstarted {
+    /// None was forked.
+    Nobody(Failure),
+    /// One may have been forked that nobody knows, as a child of this process.
+    PerhapsSomebody(Failure),
+}
+
 /// Forks init into `shared`.
 pub(super) fn start(
     jail: &PreparedJail,
     errors: &OwnedFd,
     shared: &Namespaces,
-) -> Result<Started, Failure> {
-    let failed = Failure::at(Stage::Fork);
-    let (ours, theirs) = socket::seqpacket_pair().map_err(&failed)?;
+) -> Result<Started, Unstarted> {
+    let failed = |errno| Unstarted::Nobody(Failure::at(Stage::Fork)(errno));
+    let (ours, theirs) = socket::seqpacket_pair().map_err(failed)?;
     // The process in between is made in the jail's control group, and init with it.
-    match fork::clone_process(0, jail.group()).map_err(&failed)? {
+    match fork::clone_process(0, jail.group()).map_err(failed)? {
         Forked::Child(proof) => {
-            if let Err(failure) = step_in(shared, jail.net).and_then(|()| {
-                let flags = jail.clone_flags();
-                match fork::clone_sibling(&proof, flags).map_err(&failed)? {
-                    Forked::Child(proof) => child::enter(jail, errors, &proof),
-                    Forked::Parent { pid, pidfd } => tell(&theirs, pid, &pidfd).map_err(&failed),
-                }
-            }) {
-                // If even this fails the launcher sees an end without a word.
-                socket::send_with_fds(theirs.as_fd(), &failure.encode(), &[]).unwrap_or_default();
-            }
+            let sibling = step_in(shared, jail.net).and_then(|()| {
+                fork::clone_sibling(&proof, jail.clone_flags()).map_err(Failure::at(Stage::Fork))
+            });
+            let told = match sibling {
+                Ok(Forked::Child(proof)) => child::enter(jail, errors, &proof),
+                Ok(Forked::Parent { pid, pidfd }) => tell(&theirs, pid, &pidfd),
+                Err(failure) => socket::send_with_fds(theirs.as_fd(), &failure.encode(), &[]),
+            };
+            // If that failed the launcher sees an end without a word, which says that there may be an init.
+            told.unwrap_or_default();
             exec::exit_now(0)
         }
         Forked::Parent { pid, pidfd } => {
@@ -55,8 +64,10 @@ pub(super) fn start(
             let started = receive(&ours, &pidfd);
             // ESRCH: it has ended already.
             wait::signal_pidfd(pidfd.as_fd(), libc::SIGKILL).unwrap_or_default();
-            anchor::reap(pid).map_err(&failed)?;
-            started
+            match anchor::reap(pid) {
+                Ok(()) => started,
+                Err(errno) => Err(lost(errno)),
+            }
         }
     }
 }
@@ -85,30 +96,43 @@ fn tell(socket: &OwnedFd, pid: libc::pid_t, pidfd: &OwnedFd) -> Result<(), Errno
     socket::send_with_fds(socket.as_fd(), &pid.to_le_bytes(), &[pidfd.as_fd()])
 }
 
-fn receive(socket: &OwnedFd, between: &OwnedFd) -> Result<Started, Failure> {
-    let failed = Failure::at(Stage::Fork);
+/// An init may have been forked.
+fn lost(errno: Errno) -> Unstarted {
+    Unstarted::PerhapsSomebody(Failure::at(Stage::Fork)(errno))
+}
+
+fn receive(socket: &OwnedFd, between: &OwnedFd) -> Result<Started, Unstarted> {
     // Its end is watched too: init has a copy of the other end of the socket for a moment.
     let mut watch = [
         signals::readable(socket.as_raw_fd()),
         signals::readable(between.as_raw_fd()),
     ];
-    if signals::poll(&mut watch, LIMIT_MS).map_err(&failed)? == 0 {
-        return Err(failed(Errno::ETIMEDOUT));
+    if signals::poll(&mut watch, LIMIT_MS).map_err(lost)? == 0 {
+        return Err(lost(Errno::ETIMEDOUT));
     }
-    socket::set_nonblocking(socket.as_fd()).map_err(&failed)?;
+    socket::set_nonblocking(socket.as_fd()).map_err(lost)?;
     let mut bytes = [0; 16];
-    let received = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(&failed)?;
+    let received = socket::recv_with_fds(socket.as_fd(), &mut bytes).map_err(lost)?;
     let bytes = bytes.get(..received.length).unwrap_or_default();
     if let Some(failure) = Failure::decode(bytes) {
-        return Err(failure);
+        return Err(Unstarted::Nobody(failure));
     }
-    let pid = <[u8; 4]>::try_from(bytes).map_err(|_short| failed(Errno::EIO))?;
-    let lost = if received.fds_lost {
+    let pid = <[u8; 4]>::try_from(bytes).map_err(|_short| lost(Errno::EIO))?;
+    let errno = if received.fds_lost {
         Errno::EMFILE
     } else {
         Errno::EIO
     };
     let pidfd = received.fds.into_iter().next();
-    let pidfd = pidfd.ok_or_else(|| failed(lost))?;
+    let pidfd = pidfd.ok_or_else(|| lost(errno))?;
     Ok((libc::pid_t::from_le_bytes(pid), pidfd))
+}
+
+impl Unstarted {
+    /// What failed.
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Nobody(failure) | Self::PerhapsSomebody(failure) => failure,
+        }
+    }
 }

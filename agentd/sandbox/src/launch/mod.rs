@@ -25,6 +25,7 @@ mod sweep;
 pub(crate) use anchor::{Namespaces, Room};
 pub(crate) use failure::{ENCODED as RECORD, Failure, Notice, Record, Stage};
 pub(crate) use idmap::IdMaps;
+pub(crate) use inside::Unstarted;
 pub(crate) use leader::{STATE_FD, reserve_state_fd};
 pub(crate) use message::{Command, LimitEnds, Report};
 pub(crate) use prelude::beside as prelude_beside;

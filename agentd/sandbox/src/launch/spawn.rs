@@ -10,7 +10,7 @@ use nix::{fcntl::OFlag, unistd::pipe2};
 use super::{
     child,
     failure::{Failure, Stage},
-    inside,
+    inside::{self, Unstarted},
     prepare::PreparedJail,
 };
 use crate::sys::{
@@ -32,13 +32,13 @@ pub(crate) struct Child {
 }
 
 /// Starts a jail, inside the namespaces of its session when it has one.
-pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Failure> {
-    let failed = Failure::at(Stage::Fork);
-    let (errors, errors_in_child) = pipe2(OFlag::O_CLOEXEC).map_err(&failed)?;
-    socket::set_nonblocking(errors.as_fd()).map_err(&failed)?;
+pub(crate) fn spawn(jail: PreparedJail) -> Result<Child, Unstarted> {
+    let failed = |errno| Unstarted::Nobody(Failure::at(Stage::Fork)(errno));
+    let (errors, errors_in_child) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
+    socket::set_nonblocking(errors.as_fd()).map_err(failed)?;
     let (pid, pidfd) = match &jail.resources.namespaces {
         Some(shared) => inside::start(&jail, &errors_in_child, shared)?,
-        None => match fork::clone_process(jail.clone_flags(), jail.group()).map_err(&failed)? {
+        None => match fork::clone_process(jail.clone_flags(), jail.group()).map_err(failed)? {
             Forked::Child(proof) => child::enter(&jail, &errors_in_child, &proof),
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         },

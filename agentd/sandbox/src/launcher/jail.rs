@@ -90,6 +90,8 @@ pub(crate) struct Jail {
     /// The master of its terminal, if it has one.
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) setup: Setup,
+    /// The program may have been executed, for however short a time.
+    pub(crate) may_have_run: bool,
     pub(crate) failure: Option<Failure>,
     /// A client sent it a KILL.
     pub(crate) killed_by_client: bool,
@@ -210,6 +212,8 @@ impl Jail {
     /// whose terminal nobody can read would only hang.
     fn lose_terminal(&mut self) {
         self.setup = Setup::Over;
+        // Nobody hears any more how far the others come before they are killed.
+        self.may_have_run = true;
         self.failure.get_or_insert(Failure {
             stage: Stage::Terminal,
             index: 0,
@@ -219,8 +223,14 @@ impl Jail {
 
     fn note(&mut self, record: Record) {
         match record {
-            Record::Failure(failure) => self.failure = Some(failure),
-            Record::Notice(Notice::Executing) => self.setup = Setup::Executing,
+            Record::Failure(failure) => {
+                self.may_have_run = false;
+                self.failure = Some(failure);
+            }
+            Record::Notice(Notice::Executing) => {
+                self.may_have_run = true;
+                self.setup = Setup::Executing;
+            }
             Record::Notice(Notice::CwdFellBack) => {
                 if let Some(fallback) = self.fallback.take() {
                     self.cwd = fallback.cwd;

@@ -23,14 +23,28 @@ const DEEPEST: u32 = 256;
 /// Most rounds; a tree that is so deep takes hours to make.
 const ROUNDS: u32 = 4_096;
 
-/// How many entries may still be removed.
+/// How many entries that have to stay are looked at for each one that may be removed.
+const LOOKS: u64 = 16;
+
+/// How many entries may still be removed, and whose.
 #[derive(Debug)]
-pub(crate) struct Allowance(Cell<u64>);
+pub(crate) struct Allowance {
+    /// What is removed is counted, and not what is looked at on the way down: however deep it lies, something
+    /// is removed each time.
+    entries: Cell<u64>,
+    /// Entries that stay are counted on their own: there may be many of them before the first that goes.
+    looks: Cell<u64>,
+    owner: Option<u32>,
+}
 
 impl Allowance {
-    /// This many.
+    /// This many, of anybody's.
     pub(crate) fn of(entries: u64) -> Self {
-        Self(Cell::new(entries))
+        Self {
+            entries: Cell::new(entries),
+            looks: Cell::new(entries.saturating_mul(LOOKS)),
+            owner: None,
+        }
     }
 
     /// As many as there are.
@@ -38,13 +52,39 @@ impl Allowance {
         Self::of(u64::MAX)
     }
 
+    /// With an owner: only what belongs to this user id on disk. A command can move what is somebody else's
+    /// into a directory of its own, and a launcher with root's rights could remove it where the command could
+    /// not; so could it close and open other people's directories.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the callers know no owner to pass yet")
+    )]
+    pub(crate) fn only_of(self, owner: Option<u32>) -> Self {
+        Self { owner, ..self }
+    }
+
     /// Takes one; `WouldBlock` when it is used up.
     fn take(&self) -> io::Result<()> {
-        let left = self.0.get().checked_sub(1);
-        self.0.set(left.unwrap_or(0));
-        left.map(drop)
-            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        take_from(&self.entries)
     }
+
+    /// Whether an entry may be removed; an error that says why it may not.
+    fn permits(&self, seen: &Seen) -> io::Result<()> {
+        match self.owner {
+            Some(owner) if owner != seen.owner => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "something in it belongs to another user, and remains",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn take_from(count: &Cell<u64>) -> io::Result<()> {
+    let left = count.get().checked_sub(1);
+    count.set(left.unwrap_or(0));
+    left.map(drop)
+        .ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
 
 /// What a name turned out to be.
@@ -58,61 +98,79 @@ pub(crate) enum Found {
     Other,
 }
 
-/// Looks at a name without following it; `NotFound` when there is nothing.
+/// The same, and whose it is.
+#[derive(Debug)]
+struct Seen {
+    found: Found,
+    owner: u32,
+}
+
+/// Looks at a name without following it; `NotFound` when there is nothing, `WouldBlock` when it cannot be
+/// looked at for the moment. A directory that its owner closed is opened for the look.
 pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Found> {
+    let seen = inside(parent, || see(parent, name)).map_err(postponed)?;
+    Ok(seen.found)
+}
+
+fn see(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Seen> {
     let name = CString::new(name.as_bytes())?;
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     let fd = files::open(Some(parent), &name, flags, Resolve::Beneath)?;
-    let kind = SFlag::from_bits_truncate(fstat(fd.as_fd())?.st_mode) & SFlag::S_IFMT;
-    Ok(if kind == SFlag::S_IFDIR {
+    let stat = fstat(fd.as_fd())?;
+    let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
+    let found = if kind == SFlag::S_IFDIR {
         Found::Directory(fd)
     } else if kind == SFlag::S_IFLNK {
         Found::Link
     } else {
         Found::Other
+    };
+    Ok(Seen {
+        found,
+        owner: stat.st_uid,
     })
 }
 
 /// Removes a name and everything below it; `NotFound` when there is nothing, `WouldBlock` when there is more
-/// than `allowance` permits.
+/// than `allowance` permits or it cannot be done for the moment. What cannot be removed at all keeps nothing
+/// else from being removed; the error says why it remains.
 pub(crate) fn remove(
     parent: BorrowedFd<'_>,
     name: &OsStr,
     allowance: &Allowance,
 ) -> io::Result<()> {
-    let found = look(parent, name)?;
-    match remove_whole((parent, name), &found, allowance) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // The directory that holds the name may be closed; it gets its mode back.
-            let mode = fstat(parent)?.st_mode;
-            open_up(parent)?;
-            let result = remove_whole((parent, name), &found, allowance);
-            fs::set_permissions(by_descriptor(parent), Permissions::from_mode(mode & 0o7777))?;
-            result
-        }
-        result => result,
-    }
+    let seen = inside(parent, || see(parent, name)).map_err(postponed)?;
+    remove_whole((parent, name), &seen, allowance).map_err(postponed)
 }
 
 fn remove_whole(
     (parent, name): (BorrowedFd<'_>, &OsStr),
-    found: &Found,
+    seen: &Seen,
     allowance: &Allowance,
 ) -> io::Result<()> {
-    allowance.take()?;
+    allowance.permits(seen)?;
     let path = by_descriptor(parent).join(name);
-    let Found::Directory(top) = found else {
-        return fs::remove_file(path);
+    let Found::Directory(top) = &seen.found else {
+        allowance.take()?;
+        return inside(parent, || fs::remove_file(&path));
     };
-    let descent = Descent {
-        top: top.as_fd(),
-        left: DEEPEST,
-        allowance,
-    };
+    let obstacle = Cell::new(None);
     for _ in 0..ROUNDS {
+        let descent = Descent {
+            top: top.as_fd(),
+            left: DEEPEST,
+            moved: &Cell::new(false),
+            obstacle: &obstacle,
+            allowance,
+        };
         descent.empty(top.as_fd())?;
-        match gone_or(fs::remove_dir(&path)) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+        allowance.take()?;
+        match gone_or(inside(parent, || fs::remove_dir(&path))) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                if let Some(obstacle) = obstacle.take().filter(|_| !descent.moved.get()) {
+                    return Err(obstacle);
+                }
+            }
             result => return result,
         }
     }
@@ -126,38 +184,61 @@ struct Descent<'top> {
     top: BorrowedFd<'top>,
     /// Levels left.
     left: u32,
+    /// Something was moved up.
+    moved: &'top Cell<bool>,
+    /// Why something remains.
+    obstacle: &'top Cell<Option<io::Error>>,
     allowance: &'top Allowance,
 }
 
 impl Descent<'_> {
     /// Removes what is in a directory, or moves it to the top when it lies too deep.
     fn empty(self, directory: BorrowedFd<'_>) -> io::Result<()> {
-        open_up(directory)?;
+        // Where that is not permitted it may be open all the same.
+        open_up(directory).unwrap_or_default();
         for entry in fs::read_dir(by_descriptor(directory))? {
             let name = entry?.file_name();
-            self.allowance.take()?;
-            let path = by_descriptor(directory).join(&name);
-            let found = match look(directory, &name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                found => found?,
-            };
-            match (found, self.left.checked_sub(1)) {
-                (Found::Directory(below), Some(left)) => {
-                    Self { left, ..self }.empty(below.as_fd())?;
-                    gone_or(fs::remove_dir(path))?;
-                }
-                (Found::Directory(below), None) => {
-                    // A directory that moves has to be writable itself, for its `..`.
-                    open_up(below.as_fd())?;
-                    gone_or(fs::rename(
-                        path,
-                        by_descriptor(self.top).join(unlikely_name()),
-                    ))?;
-                }
-                (Found::Link | Found::Other, _) => gone_or(fs::remove_file(path))?,
+            let removed = self.remove(directory, &name).map_err(postponed);
+            match gone_or(removed) {
+                // Somebody has put something into it meanwhile, or the reason is known: see the next round.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.go_past(error)?,
+                result => result?,
             }
         }
         Ok(())
+    }
+
+    fn remove(self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        let seen = see(directory, name)?;
+        self.allowance.permits(&seen)?;
+        let path = by_descriptor(directory).join(name);
+        match (seen.found, self.left.checked_sub(1)) {
+            (Found::Directory(below), Some(left)) => {
+                Self { left, ..self }.empty(below.as_fd())?;
+                self.allowance.take()?;
+                fs::remove_dir(path)
+            }
+            (Found::Directory(below), None) => {
+                // A directory that moves has to be writable itself, for its `..`.
+                open_up(below.as_fd())?;
+                self.allowance.take()?;
+                fs::rename(path, by_descriptor(self.top).join(unlikely_name()))?;
+                self.moved.set(true);
+                Ok(())
+            }
+            (Found::Link | Found::Other, _) => {
+                self.allowance.take()?;
+                fs::remove_file(path)
+            }
+        }
+    }
+
+    /// Leaves an entry that cannot be removed.
+    fn go_past(self, error: io::Error) -> io::Result<()> {
+        let first = self.obstacle.take().unwrap_or(error);
+        self.obstacle.set(Some(first));
+        take_from(&self.allowance.looks)
     }
 }
 
@@ -169,15 +250,47 @@ fn gone_or(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Want of descriptors or memory says nothing about what is to be removed: it is tried again.
+fn postponed(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => io::ErrorKind::WouldBlock.into(),
+        Some(_) | None => error,
+    }
+}
+
 /// A name that no command guessed.
 fn unlikely_name() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!(".deep-{}", now.unwrap_or_default().as_nanos())
 }
 
+/// Does something with an entry of a directory. One that its owner closed is opened for that, and has its mode
+/// back afterwards.
+fn inside<T>(directory: BorrowedFd<'_>, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match act() {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            let mode = fstat(directory)?.st_mode;
+            if open_up(directory).is_err() {
+                return Err(error);
+            }
+            let result = act();
+            fs::set_permissions(
+                by_descriptor(directory),
+                Permissions::from_mode(mode & 0o7777),
+            )?;
+            result
+        }
+        result => result,
+    }
+}
+
 /// Lets the owner list and change a directory, by descriptor and so without following anything.
 fn open_up(directory: BorrowedFd<'_>) -> io::Result<()> {
-    fs::set_permissions(by_descriptor(directory), Permissions::from_mode(0o700))
+    let mode = fstat(directory)?.st_mode;
+    fs::set_permissions(
+        by_descriptor(directory),
+        Permissions::from_mode(mode & 0o7777 | 0o700),
+    )
 }
 
 /// A path that means exactly what the descriptor names.
@@ -265,6 +378,191 @@ mod tests {
         assert!(outside.join("file").exists());
         for dir in [dir, outside] {
             fs::remove_dir_all(dir).unwrap();
+        }
+    }
+
+    /// Another user id than this process has.
+    const NOBODY: u32 = 65_534;
+
+    /// Runs it in a thread without root's rights on files, which is what a launcher without privilege has.
+    fn unprivileged(dir: &std::path::Path, act: impl FnOnce() + Send) {
+        let is_root = nix::unistd::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(dir, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                if is_root {
+                    // Of this thread alone, and with it go the rights on files.
+                    nix::unistd::setfsuid(NOBODY.into());
+                    let closed = dir.join("closed");
+                    fs::create_dir(&closed).unwrap();
+                    fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+                    fs::read_dir(&closed).unwrap_err();
+                    fs::remove_dir(closed).unwrap();
+                }
+                act();
+            });
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_directory_that_its_owner_closed_keeps_nothing_and_has_its_mode_back() {
+        let dir = scratch("closed");
+        for mode in [0, 0o111, 0o444, 0o555, 0o222, 0o311] {
+            unprivileged(&dir, || {
+                fs::create_dir_all(dir.join("parent/name/below")).unwrap();
+                fs::write(dir.join("parent/name/below/file"), "x").unwrap();
+                fs::write(dir.join("parent/file"), "x").unwrap();
+                symlink("name", dir.join("parent/link")).unwrap();
+                let parent = crate::launch::open_name(&dir.join("parent")).unwrap();
+                for closed in ["parent/name/below", "parent/name", "parent"] {
+                    fs::set_permissions(dir.join(closed), Permissions::from_mode(mode)).unwrap();
+                }
+                let found = look(parent.as_fd(), "name".as_ref()).unwrap();
+                assert!(matches!(found, Found::Directory(_)), "{mode:o}");
+                let absent = look(parent.as_fd(), "absent".as_ref()).unwrap_err();
+                assert_eq!(absent.kind(), io::ErrorKind::NotFound, "{mode:o}");
+                for name in ["name", "file", "link"] {
+                    let all = Allowance::unlimited();
+                    let removed = remove(parent.as_fd(), name.as_ref(), &all);
+                    assert!(removed.is_ok(), "{mode:o} {name}: {removed:?}");
+                }
+                let after = fs::metadata(dir.join("parent")).unwrap().permissions();
+                assert_eq!(after.mode() & 0o7777, mode);
+                open_up(parent.as_fd()).unwrap();
+                assert_eq!(fs::read_dir(dir.join("parent")).unwrap().count(), 0);
+                fs::remove_dir(dir.join("parent")).unwrap();
+            });
+        }
+        fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_removed_keeps_nothing_else() {
+        // Only root can make what somebody else owns.
+        let dir = scratch("obstacle");
+        if !nix::unistd::geteuid().is_root() {
+            return fs::remove_dir(dir).unwrap();
+        }
+        for name in ["a", "m", "z"] {
+            fs::create_dir_all(dir.join("top/own").join(name)).unwrap();
+            fs::write(dir.join("top/own").join(name).join("file"), "x").unwrap();
+        }
+        for own in ["top", "top/own", "top/own/a", "top/own/z"] {
+            std::os::unix::fs::chown(dir.join(own), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        unprivileged(&dir, || {
+            let error = remove_from(&dir, "top").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            let left = fs::read_dir(dir.join("top/own")).unwrap();
+            let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, ["m"]);
+        });
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn with_an_owner_only_what_is_the_owners_is_removed() {
+        let dir = scratch("owner");
+        let own = nix::unistd::geteuid().as_raw();
+        let take = |owner: u32| {
+            let allowance = Allowance::unlimited().only_of(Some(owner));
+            let parent = fs::File::open(&dir).unwrap();
+            remove(parent.as_fd(), "top".as_ref(), &allowance)
+        };
+        fs::create_dir_all(dir.join("top/dir/deep")).unwrap();
+        fs::write(dir.join("top/dir/file"), "x").unwrap();
+        fs::set_permissions(dir.join("top"), Permissions::from_mode(0o751)).unwrap();
+        let error = take(own.wrapping_add(1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("another user"), "{error}");
+        assert!(dir.join("top/dir/file").exists() && dir.join("top/dir/deep").exists());
+        let mode = fs::metadata(dir.join("top")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o751, "nor is it opened");
+        take(own).unwrap();
+        assert!(!dir.join("top").exists());
+        fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn what_a_command_moved_into_its_own_directory_stays_when_it_is_somebody_elses() {
+        // Only root can make what somebody else owns.
+        let dir = scratch("moved");
+        if !nix::unistd::geteuid().is_root() {
+            return fs::remove_dir(dir).unwrap();
+        }
+        let deep = "d/".repeat(usize::try_from(DEEPEST).unwrap() + 3);
+        let places = ["top/data", "top", "top/z", &format!("top/{deep}")];
+        for (name, place) in places.into_iter().enumerate() {
+            fs::create_dir_all(dir.join("top/z")).unwrap();
+            fs::create_dir_all(dir.join(place)).unwrap();
+            fs::write(dir.join(place).join(format!("{name}-of-root")), "x").unwrap();
+            fs::write(dir.join("top/payload"), "x").unwrap();
+            let mut below = dir.join("top");
+            give(&below);
+            while let Some(next) = [below.join("d"), below.join("data"), below.join("z")]
+                .into_iter()
+                .find(|next| next.exists())
+            {
+                give(&next);
+                below = next;
+            }
+            give(&dir.join("top/payload"));
+            give(&dir.join("top/z"));
+            let allowance = Allowance::unlimited().only_of(Some(NOBODY));
+            let parent = fs::File::open(&dir).unwrap();
+            let error = remove(parent.as_fd(), "top".as_ref(), &allowance).unwrap_err();
+            assert!(
+                error.to_string().contains("another user"),
+                "{place}: {error}"
+            );
+            assert!(!dir.join("top/payload").exists(), "{place}");
+            // Root itself may.
+            remove_from(&dir, "top").unwrap();
+        }
+        fs::remove_dir(dir).unwrap();
+    }
+
+    fn give(path: &std::path::Path) {
+        std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+
+    #[test]
+    fn however_deep_it_lies_something_is_removed_each_time() {
+        let dir = scratch("turns");
+        for (levels, most) in [(DEEPEST + 50, 7), (2 * DEEPEST, DEEPEST), (40, 1)] {
+            let mut place = dir.join("top");
+            for _ in 0..levels {
+                place.push("d");
+            }
+            fs::create_dir_all(place).unwrap();
+            let parent = fs::File::open(&dir).unwrap();
+            let mut turns = 0;
+            while let Err(error) =
+                remove(parent.as_fd(), "top".as_ref(), &Allowance::of(most.into()))
+            {
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                turns += 1;
+                assert!(turns <= 2 * levels / most + 2, "{levels} by {most}");
+            }
+        }
+        fs::remove_dir(dir).unwrap();
+    }
+
+    #[test]
+    fn want_of_descriptors_or_memory_is_not_final() {
+        for (errno, kind) in [
+            (libc::EMFILE, io::ErrorKind::WouldBlock),
+            (libc::ENFILE, io::ErrorKind::WouldBlock),
+            (libc::ENOMEM, io::ErrorKind::WouldBlock),
+            (libc::EACCES, io::ErrorKind::PermissionDenied),
+            (libc::ENOENT, io::ErrorKind::NotFound),
+            (libc::EROFS, io::ErrorKind::ReadOnlyFilesystem),
+        ] {
+            let error = postponed(io::Error::from_raw_os_error(errno));
+            assert_eq!(error.kind(), kind, "{errno}");
         }
     }
 }

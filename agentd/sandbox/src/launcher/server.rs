@@ -93,7 +93,7 @@ impl Server {
                 cgroups,
                 janitor,
                 mounts: Mounts::default(),
-                stray: false,
+                strays: Vec::new(),
             },
             jails: BTreeMap::new(),
             given_up: GivenUp::default(),

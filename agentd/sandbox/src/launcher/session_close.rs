@@ -35,11 +35,11 @@ impl Server {
 
     /// Removes the sessions being closed in which nothing runs any more.
     pub(super) fn finish_closing(&mut self) {
-        if self.strays.are_possible() {
-            // One may still run as the session's user.
-            return;
-        }
         for session in self.workshop.sessions.closing() {
+            if self.strays.are_possible_in(session) {
+                // One may still run as the session's user.
+                continue;
+            }
             let occupied = |jail: &Jail| jail.session == Some(session);
             if !self.jails.values().any(occupied) && !self.mourning.is_for(session) {
                 self.bury_session(session, Some(Event::SessionClosed { session }));

@@ -23,10 +23,10 @@ use super::{
 };
 use crate::{
     cgroup::{Cgroups, Entry, Group},
-    launch::{self, IdMaps, Resources, Stdio},
+    launch::{self, IdMaps, Resources, Stdio, Unstarted},
     monitor::{ExecKey, JailReport, SetupFailure},
     plan::Plan,
-    policy::{self, Identity, Invocation, Policy, Program, Refusal, Tier},
+    policy::{self, Identity, Invocation, Policy, Refusal, SessionKey, Tier},
     profile::Catalogue,
     sys::terminal,
 };
@@ -42,8 +42,8 @@ pub(crate) struct Workshop {
     pub(crate) cgroups: Cgroups,
     pub(crate) janitor: Janitor,
     pub(crate) mounts: Mounts,
-    /// An init may have been forked that nobody knows.
-    pub(crate) stray: bool,
+    /// Sessions in which an init may have been forked that nobody knows.
+    pub(crate) strays: Vec<SessionKey>,
 }
 
 impl Workshop {
@@ -83,6 +83,7 @@ impl Workshop {
                     terminal,
                     child,
                     setup: Setup::Building,
+                    may_have_run: false,
                     failure: None,
                     session: invocation.in_session.as_ref().map(|wanted| wanted.session),
                     output_file: kept.shown,
@@ -234,7 +235,7 @@ impl Workshop {
             namespaces,
             entry,
         };
-        match self.spawn((&policy, &plan), &invocation.program, resources) {
+        match self.spawn((&policy, &plan), invocation, resources) {
             Ok(child) => {
                 self.janitor.started(exec, &child.pidfd);
                 Ok(Launched {
@@ -258,16 +259,20 @@ impl Workshop {
     fn spawn(
         &mut self,
         (policy, plan): (&Policy, &Plan),
-        program: &Program,
+        invocation: &Invocation,
         resources: Resources,
     ) -> Result<launch::Child, NotStarted> {
-        // In a session a process in between forks the init, and can be killed before it has told of it.
-        let in_between = resources.namespaces.is_some();
-        let jail = launch::prepare(policy, plan, program, resources)
+        let jail = launch::prepare(policy, plan, &invocation.program, resources)
             .map_err(|error| unprepared(&error))?;
-        launch::spawn(jail).map_err(|failed| {
-            self.stray |= in_between;
-            at(failed.stage.name(), failed.errno)
+        launch::spawn(jail).map_err(|unstarted| {
+            // In a session a process in between forks the init, and can be killed before it has told of it.
+            if let (Unstarted::PerhapsSomebody(_), Some(inside)) =
+                (unstarted, &invocation.in_session)
+            {
+                self.strays.push(inside.session);
+            }
+            let failure = unstarted.failure();
+            at(failure.stage.name(), failure.errno)
         })
     }
 

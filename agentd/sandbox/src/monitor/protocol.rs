@@ -38,7 +38,9 @@ pub struct StartedFds;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Starts a command. File descriptors: see [`SpawnFds`]. Answered by exactly one of `Started`,
-    /// `Refused`, `SetupFailed`; after `Started` exactly one `LeaderExited` and one `Ended` follow.
+    /// `Refused`, `SetupFailed`, `Ended`. `Ended` is the answer to a command that was stopped before it was
+    /// executed, and then the last word. After `Started` exactly one `Ended` follows, and before it one
+    /// `LeaderExited` where the end of the leader became known.
     Spawn {
         /// Name.
         exec: ExecKey,

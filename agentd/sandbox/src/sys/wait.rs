@@ -5,7 +5,11 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    sys::wait::{Id, WaitPidFlag, waitid},
+    unistd::Pid,
+};
 
 /// A reaped child.
 #[derive(Debug, Clone, Copy)]
@@ -43,12 +47,23 @@ pub(crate) fn open_pidfd(pid: libc::pid_t) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A child that has ended and is not reaped yet; `None` when there is none.
-pub(crate) fn ended_child() -> Option<libc::pid_t> {
-    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+/// The children of this thread that have ended and are not reaped yet. Where the kernel does not list
+/// children, only the first one.
+pub(crate) fn ended_children() -> Vec<libc::pid_t> {
+    match std::fs::read_to_string("/proc/thread-self/children") {
+        Ok(list) => {
+            let children = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+            let ended = |pid: &libc::pid_t| ended(Id::Pid(Pid::from_raw(*pid))).is_some();
+            children.filter(ended).collect()
+        }
+        Err(_) => ended(Id::All).into_iter().collect(),
+    }
+}
+
+/// One of these children that has ended and is not reaped yet; `None` when there is none.
+fn ended(children: Id<'_>) -> Option<libc::pid_t> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    let ended = waitid(Id::All, flags).ok()?;
-    ended.pid().map(nix::unistd::Pid::as_raw)
+    waitid(children, flags).ok()?.pid().map(Pid::as_raw)
 }
 
 /// Sends a signal to the process a pidfd names.
@@ -72,4 +87,40 @@ pub(crate) fn signal_pid(pid: libc::pid_t, signal: libc::c_int) -> Result<(), Er
     // SAFETY: `kill` takes any pid and signal and touches no memory of ours.
     let result = unsafe { libc::kill(pid, signal) };
     Errno::result(result).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "what is tested tells of zombies")]
+    fn who_has_ended_is_told_of_each_and_who_runs_of_none() {
+        let child = |script: &str| {
+            #[expect(clippy::disallowed_methods, reason = "a test")]
+            let mut command = std::process::Command::new("sh");
+            let started = command.args(["-c", script]).spawn().unwrap();
+            libc::pid_t::try_from(started.id()).unwrap()
+        };
+        let running = child("exec sleep 100");
+        let mut dead = [(); 3].map(|()| child("exit 3")).to_vec();
+        // The first to end is not reaped before the others are told of.
+        while ended_children().len() < dead.len() {
+            std::thread::yield_now();
+        }
+        let mut told = ended_children();
+        told.sort_unstable();
+        dead.sort_unstable();
+        assert_eq!(told, dead);
+        assert!(reap(dead[1]).unwrap().is_some());
+        assert_eq!(ended_children().len(), 2);
+        signal_pid(running, libc::SIGKILL).unwrap();
+        while !ended_children().contains(&running) {
+            std::thread::yield_now();
+        }
+        for pid in [dead[0], dead[2], running] {
+            assert!(reap(pid).unwrap().is_some());
+        }
+        assert_eq!(ended_children(), []);
+    }
 }

@@ -7,6 +7,7 @@ use super::{
         hits,
         jail::Jail,
         lifecycle::{Action, Input, Millis},
+        tripwire::Tripwires,
     },
     Server,
     mourning::{Grave, PATIENCE_MS},
@@ -16,6 +17,30 @@ use crate::{
     monitor::{Cause, Event, ExecKey, LeaderStatus, StopReason, Usage},
     sys::terminal,
 };
+
+/// The end of a command that was stopped before it was executed.
+#[derive(Debug)]
+pub(super) struct NothingRan {
+    pub(super) exec: ExecKey,
+    pub(super) reason: StopReason,
+    /// Nothing of what was to become it is left.
+    pub(super) proven: bool,
+}
+
+impl From<NothingRan> for Event {
+    fn from(end: NothingRan) -> Self {
+        Self::Ended {
+            exec: end.exec,
+            cause: Cause::Stopped(end.reason),
+            status: LeaderStatus::Unknown,
+            leftover: 0,
+            usage: Usage::default(),
+            tripped: Vec::new(),
+            hits: Vec::new(),
+            proven: end.proven,
+        }
+    }
+}
 
 impl Server {
     /// Unknown executions are ignored: their end may have crossed the request.
@@ -50,7 +75,17 @@ impl Server {
                     }
                     self.bury(exec, Some(Event::SetupFailed { exec, failure }));
                 }
-                Action::AnnounceNothingRan(reason) => self.announce_nothing_ran(exec, reason),
+                Action::AnnounceNothingRan(reason) => {
+                    if let Some(file) = &jail.leavings.output {
+                        file.remove();
+                    }
+                    let ended = NothingRan {
+                        exec,
+                        reason,
+                        proven: jail.gone && jail.is_proven_gone(),
+                    };
+                    self.bury(exec, Some(ended.into()));
+                }
                 Action::AnnounceEnd(end) => {
                     let output = (jail.session, jail.leavings.output.take());
                     if let (Some(session), Some(file)) = output {
@@ -81,26 +116,6 @@ impl Server {
                 }
             }
         }
-    }
-
-    fn announce_nothing_ran(&mut self, exec: ExecKey, reason: StopReason) {
-        let Some(jail) = self.jails.get(&exec) else {
-            return;
-        };
-        if let Some(file) = &jail.leavings.output {
-            file.remove();
-        }
-        let ended = Event::Ended {
-            exec,
-            cause: Cause::Stopped(reason),
-            status: LeaderStatus::Unknown,
-            leftover: 0,
-            usage: Usage::default(),
-            tripped: Vec::new(),
-            hits: Vec::new(),
-            proven: jail.gone && jail.is_proven_gone(),
-        };
-        self.bury(exec, Some(ended));
     }
 
     fn announce_start(&mut self, exec: ExecKey) {
@@ -150,6 +165,10 @@ impl Server {
                 self.workshop.uids.share(uid);
             }
             self.given_up.add(jail.child, uid);
+        }
+        if !jail.may_have_run {
+            // What is there now is somebody else's.
+            jail.leavings.tripwires = Tripwires::default();
         }
         let (burial, uid) = self.workshop.bury(jail.leavings);
         Grave {

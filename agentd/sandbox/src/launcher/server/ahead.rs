@@ -10,6 +10,7 @@ use std::{
 use super::{
     super::{facts, lifecycle::Millis, limits, protected, scout::Scout, sessions::Claim},
     Server,
+    act::NothingRan,
 };
 use crate::{
     launch,
@@ -138,7 +139,10 @@ impl Server {
     fn forget_waiting(&mut self, request: &Request) {
         let forgotten = self.ahead.take(|waiting| ends(request, &waiting.request));
         for waiting in forgotten {
-            self.refuse(&waiting.request, &waiting.workspace, "it was ended before");
+            match never_began(request, &waiting.request) {
+                Some(ended) => self.outbox.push(&ended.into()),
+                None => self.refuse(&waiting.request, &waiting.workspace, "it was ended before"),
+            }
             self.given_up.add_scout(waiting.scout);
         }
     }
@@ -201,6 +205,19 @@ fn asked(request: &Request) -> Option<Cow<'_, Invocation>> {
     }
 }
 
+/// The end of a command whose start waits, when `request` stops it.
+fn never_began(request: &Request, waiting: &Request) -> Option<NothingRan> {
+    let (Request::Stop { reason, .. }, Request::Spawn { exec, .. }) = (request, waiting) else {
+        return None;
+    };
+    Some(NothingRan {
+        exec: *exec,
+        reason: *reason,
+        // There is not even a process.
+        proven: true,
+    })
+}
+
 /// `request` ends what `waiting` would begin.
 fn ends(request: &Request, waiting: &Request) -> bool {
     let exec = |key: &ExecKey| matches!(waiting, Request::Spawn { exec, .. } if exec == key);
@@ -244,7 +261,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::StopReason;
+    use crate::monitor::{Cause, LeaderStatus, StopReason};
 
     #[test]
     fn only_the_end_of_the_same_thing_ends_what_waits() {
@@ -276,6 +293,42 @@ mod tests {
             (&Request::Reload, spawn(1), false),
         ] {
             assert_eq!(ends(request, &waiting), expected, "{request:?} {waiting:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_stopped_while_it_waits_is_told_as_stopped_and_not_as_refused() {
+        for reason in [
+            StopReason::Cancelled,
+            StopReason::Drained,
+            StopReason::Disconnected,
+        ] {
+            let exec = ExecKey(1);
+            let spawn = Request::Spawn {
+                exec,
+                invocation: Box::new(policy::tests::invocation("x")),
+            };
+            let stop = Request::Stop {
+                exec,
+                reason,
+                grace_ms: None,
+            };
+            let Some(Event::Ended {
+                exec: ended,
+                cause,
+                status,
+                proven,
+                ..
+            }) = never_began(&stop, &spawn).map(Event::from)
+            else {
+                panic!("{reason:?}");
+            };
+            assert_eq!((ended, cause), (exec, Cause::Stopped(reason)));
+            assert_eq!((status, proven), (LeaderStatus::Unknown, true));
+            let close = Request::CloseSession {
+                session: SessionKey(1),
+            };
+            assert!(never_began(&close, &spawn).is_none());
         }
     }
 }

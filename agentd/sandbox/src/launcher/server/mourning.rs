@@ -8,7 +8,7 @@ use super::{
     Server,
 };
 use crate::{
-    monitor::{Event, ExecKey},
+    monitor::{Event, ExecKey, Tripped},
     policy::SessionKey,
 };
 
@@ -139,9 +139,34 @@ impl Server {
         let Some(mut event) = grave.event.take() else {
             return;
         };
-        if let Event::Ended { tripped, .. } = &mut event {
-            *tripped = grave.burial.tripped();
+        let made = grave.burial.tripped();
+        match &mut event {
+            Event::Ended { tripped, .. } => *tripped = made,
+            // There is no other place in it.
+            Event::SetupFailed { failure, .. } => failure.detail.extend(made.iter().map(tell_of)),
+            Event::Ready { .. }
+            | Event::Profile(_)
+            | Event::Reloaded { .. }
+            | Event::Refused { .. }
+            | Event::Started { .. }
+            | Event::LeaderExited { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
+            | Event::Explained { .. } => {}
         }
         self.outbox.push(&event);
+    }
+}
+
+/// What a command made although it was taken for one that never ran.
+fn tell_of(made: &Tripped) -> String {
+    let Tripped {
+        path,
+        rule,
+        remains,
+    } = made;
+    match remains {
+        None => format!("; {path}, which {rule} protects, was made and has been removed"),
+        Some(why) => format!("; {path}, which {rule} protects, was made and remains: {why}"),
     }
 }
