@@ -62,9 +62,8 @@ impl Burial {
             }
             self.helper = None;
         }
-        let allowance = Allowance::of(AT_ONCE);
-        let wires = self.tripwires.spring(&allowance);
-        let directory = self.remove_directory(&allowance);
+        let wires = self.tripwires.spring(Allowance::of(AT_ONCE));
+        let directory = self.remove_directory(&Allowance::of(AT_ONCE));
         if [wires, directory] == [Progress::Done; 2] {
             return Progress::Done;
         }
@@ -139,12 +138,9 @@ impl Burial {
 
     /// The helper's work. What fails is tried once more by the launcher, who tells why.
     fn remove_all(&self) {
-        let all = Allowance::unlimited();
-        let (workspace, names) = self.tripwires.unfinished();
-        for name in names {
-            drop(name.undo(&workspace, &all));
-        }
+        self.tripwires.remove_rest();
         if let Some(directory) = &self.directory {
+            let all = Allowance::unlimited();
             directory.remove(&all).unwrap_or_default();
         }
     }

@@ -53,6 +53,15 @@ pub(crate) enum Setup {
     Over,
 }
 
+/// Whether the program was executed, for however short a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It was not.
+    Never,
+    /// Nobody knows that it was not.
+    Perhaps,
+}
+
 /// Where a command starts when its session's directory cannot be entered.
 #[derive(Debug)]
 pub(crate) struct Fallback {
@@ -90,8 +99,7 @@ pub(crate) struct Jail {
     /// The master of its terminal, if it has one.
     pub(crate) terminal: Option<OwnedFd>,
     pub(crate) setup: Setup,
-    /// The program may have been executed, for however short a time.
-    pub(crate) may_have_run: bool,
+    pub(crate) ran: Ran,
     pub(crate) failure: Option<Failure>,
     /// A client sent it a KILL.
     pub(crate) killed_by_client: bool,
@@ -213,7 +221,7 @@ impl Jail {
     fn lose_terminal(&mut self) {
         self.setup = Setup::Over;
         // Nobody hears any more how far the others come before they are killed.
-        self.may_have_run = true;
+        self.ran = Ran::Perhaps;
         self.failure.get_or_insert(Failure {
             stage: Stage::Terminal,
             index: 0,
@@ -224,11 +232,11 @@ impl Jail {
     fn note(&mut self, record: Record) {
         match record {
             Record::Failure(failure) => {
-                self.may_have_run = false;
+                self.ran = Ran::Never;
                 self.failure = Some(failure);
             }
             Record::Notice(Notice::Executing) => {
-                self.may_have_run = true;
+                self.ran = Ran::Perhaps;
                 self.setup = Setup::Executing;
             }
             Record::Notice(Notice::CwdFellBack) => {

@@ -55,10 +55,6 @@ impl Allowance {
     /// With an owner: only what belongs to this user id on disk. A command can move what is somebody else's
     /// into a directory of its own, and a launcher with root's rights could remove it where the command could
     /// not; so could it close and open other people's directories.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the callers know no owner to pass yet")
-    )]
     pub(crate) fn only_of(self, owner: Option<u32>) -> Self {
         Self { owner, ..self }
     }
@@ -69,9 +65,9 @@ impl Allowance {
     }
 
     /// Whether an entry may be removed; an error that says why it may not.
-    fn permits(&self, seen: &Seen) -> io::Result<()> {
+    fn permits(&self, belongs_to: u32) -> io::Result<()> {
         match self.owner {
-            Some(owner) if owner != seen.owner => Err(io::Error::new(
+            Some(owner) if owner != belongs_to => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "something in it belongs to another user, and remains",
             )),
@@ -112,10 +108,19 @@ pub(crate) fn look(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Found> {
     Ok(seen.found)
 }
 
-fn see(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Seen> {
+/// Opens a name as a name only, without following it.
+pub(crate) fn open(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    inside(parent, || open_here(parent, name)).map_err(postponed)
+}
+
+fn open_here(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     let name = CString::new(name.as_bytes())?;
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
-    let fd = files::open(Some(parent), &name, flags, Resolve::Beneath)?;
+    Ok(files::open(Some(parent), &name, flags, Resolve::Beneath)?)
+}
+
+fn see(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<Seen> {
+    let fd = open_here(parent, name)?;
     let stat = fstat(fd.as_fd())?;
     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
     let found = if kind == SFlag::S_IFDIR {
@@ -148,9 +153,9 @@ fn remove_whole(
     seen: &Seen,
     allowance: &Allowance,
 ) -> io::Result<()> {
-    allowance.permits(seen)?;
     let path = by_descriptor(parent).join(name);
     let Found::Directory(top) = &seen.found else {
+        allowance.permits(seen.owner)?;
         allowance.take()?;
         return inside(parent, || fs::remove_file(&path));
     };
@@ -163,7 +168,8 @@ fn remove_whole(
             obstacle: &obstacle,
             allowance,
         };
-        descent.empty(top.as_fd())?;
+        descent.empty((top.as_fd(), seen.owner))?;
+        allowance.permits(seen.owner)?;
         allowance.take()?;
         match gone_or(inside(parent, || fs::remove_dir(&path))) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
@@ -192,10 +198,13 @@ struct Descent<'top> {
 }
 
 impl Descent<'_> {
-    /// Removes what is in a directory, or moves it to the top when it lies too deep.
-    fn empty(self, directory: BorrowedFd<'_>) -> io::Result<()> {
-        // Where that is not permitted it may be open all the same.
-        open_up(directory).unwrap_or_default();
+    /// Removes what is in a directory, or moves it to the top when it lies too deep. In somebody else's
+    /// directory there may be what is not theirs.
+    fn empty(self, (directory, owner): (BorrowedFd<'_>, u32)) -> io::Result<()> {
+        if self.allowance.permits(owner).is_ok() {
+            // Where that is not permitted it may be open all the same.
+            open_up(directory).unwrap_or_default();
+        }
         for entry in fs::read_dir(by_descriptor(directory))? {
             let name = entry?.file_name();
             let removed = self.remove(directory, &name).map_err(postponed);
@@ -211,15 +220,17 @@ impl Descent<'_> {
 
     fn remove(self, directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         let seen = see(directory, name)?;
-        self.allowance.permits(&seen)?;
         let path = by_descriptor(directory).join(name);
+        let permitted = self.allowance.permits(seen.owner);
         match (seen.found, self.left.checked_sub(1)) {
             (Found::Directory(below), Some(left)) => {
-                Self { left, ..self }.empty(below.as_fd())?;
+                Self { left, ..self }.empty((below.as_fd(), seen.owner))?;
+                permitted?;
                 self.allowance.take()?;
                 fs::remove_dir(path)
             }
             (Found::Directory(below), None) => {
+                permitted?;
                 // A directory that moves has to be writable itself, for its `..`.
                 open_up(below.as_fd())?;
                 self.allowance.take()?;
@@ -228,6 +239,7 @@ impl Descent<'_> {
                 Ok(())
             }
             (Found::Link | Found::Other, _) => {
+                permitted?;
                 self.allowance.take()?;
                 fs::remove_file(path)
             }
@@ -397,7 +409,7 @@ mod tests {
                     nix::unistd::setfsuid(NOBODY.into());
                     let closed = dir.join("closed");
                     fs::create_dir(&closed).unwrap();
-                    fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+                    fs::set_permissions(&closed, Permissions::from_mode(0o0)).unwrap();
                     fs::read_dir(&closed).unwrap_err();
                     fs::remove_dir(closed).unwrap();
                 }
@@ -410,7 +422,7 @@ mod tests {
     #[test]
     fn a_directory_that_its_owner_closed_keeps_nothing_and_has_its_mode_back() {
         let dir = scratch("closed");
-        for mode in [0, 0o111, 0o444, 0o555, 0o222, 0o311] {
+        for mode in [0o0, 0o111, 0o444, 0o555, 0o222, 0o311] {
             unprivileged(&dir, || {
                 fs::create_dir_all(dir.join("parent/name/below")).unwrap();
                 fs::write(dir.join("parent/name/below/file"), "x").unwrap();

@@ -5,12 +5,9 @@
 //! it is removed or moved, mounts on it are gone in every jail, and whoever runs then can make it anew.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::OsStr,
     io,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
@@ -26,7 +23,6 @@ use crate::{
     monitor::Tripped,
     plan::Plan,
     policy::{RuleRef, Tier},
-    sys::files::{self, Resolve},
 };
 
 /// Names watched for one execution.
@@ -34,6 +30,8 @@ use crate::{
 pub(crate) struct Tripwires {
     /// Workspace.
     workspace: PathBuf,
+    /// Whose the command's files are on disk, where this process has rights on those of others as well.
+    owner: Option<u32>,
     names: Vec<Wire>,
     /// Tells other executions about the names, until it is dropped here.
     claims: Option<Claims>,
@@ -138,6 +136,7 @@ impl Tripwires {
         }
         Ok(Self {
             workspace: workspace.to_owned(),
+            owner: owner(plan),
             names,
             claims: Some(claims),
         })
@@ -145,13 +144,14 @@ impl Tripwires {
 
     /// Removes what was made, as much as `allowance` permits. To be called when the tree is gone, and again
     /// while it is unfinished.
-    pub(crate) fn spring(&mut self, allowance: &Allowance) -> Progress {
+    pub(crate) fn spring(&mut self, allowance: Allowance) -> Progress {
+        let allowance = allowance.only_of(self.owner);
         let mut progress = Progress::Done;
         for wire in &mut self.names {
             if !matches!(wire.state, State::Watched | State::Going) {
                 continue;
             }
-            let undone = wire.name.undo(&self.workspace, allowance);
+            let undone = wire.name.undo(&self.workspace, &allowance);
             wire.state = match (undone, &wire.state) {
                 (Ok(Undone::AsBefore | Undone::Absent), State::Watched) => State::Untouched,
                 (Ok(_), _) => State::Tripped { remains: None },
@@ -178,17 +178,25 @@ impl Tripwires {
         }
     }
 
-    /// The workspace, and the names in it that are not removed yet.
-    pub(crate) fn unfinished(&self) -> (PathBuf, Vec<Name>) {
-        let left = self.names.iter().filter(|wire| wire.state == State::Going);
-        let left = left.map(|wire| wire.name.clone()).collect();
-        (self.workspace.clone(), left)
+    /// Removes all that is not removed yet, however long that takes, and notes nothing: for a process that
+    /// does nothing else.
+    pub(crate) fn remove_rest(&self) {
+        let all = Allowance::unlimited().only_of(self.owner);
+        for name in self.unfinished() {
+            // Who goes on afterwards meets the same error, and tells it.
+            drop(name.undo(&self.workspace, &all));
+        }
     }
 
-    /// What the janitor goes on with: the workspace, and what keeps the claims.
-    pub(super) fn base(&self) -> Option<(&Path, &Rc<OwnedFd>)> {
+    fn unfinished(&self) -> impl Iterator<Item = &Name> {
+        let left = self.names.iter().filter(|wire| wire.state == State::Going);
+        left.map(|wire| &wire.name)
+    }
+
+    /// What the janitor goes on with: the workspace, whose the command's files are, and what keeps the claims.
+    pub(super) fn base(&self) -> Option<(&Path, Option<u32>, &Rc<OwnedFd>)> {
         let claims = self.claims.as_ref().filter(|_| !self.names.is_empty())?;
-        Some((&self.workspace, claims.kept_by()))
+        Some((&self.workspace, self.owner, claims.kept_by()))
     }
 
     /// The names, each with what was there at the start and belongs to another execution.
@@ -272,11 +280,14 @@ impl Name {
         let Some(before) = &self.before else {
             return Ok(false);
         };
-        let name = CString::new(name.as_bytes())?;
-        let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        let now = files::open(Some(parent), &name, flags, Resolve::Beneath)?;
-        Ok(is_same(&now, before)?)
+        Ok(is_same(&removal::open(parent, name)?, before)?)
     }
+}
+
+/// Who owns on disk what a command makes, if it is not this process's user and that is not root.
+fn owner(plan: &Plan) -> Option<u32> {
+    let mapped = plan.idmap.map(|map| map.owner_uid);
+    mapped.or_else(|| plan.switch_to.map(|(uid, _)| uid))
 }
 
 /// Whether a path names what was opened.
@@ -291,7 +302,7 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> Result<bool, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{fs, os::unix::fs::PermissionsExt, slice::from_ref};
 
     use super::*;
 
@@ -309,6 +320,7 @@ mod tests {
         let names = [".git/hooks", ".envrc"].map(|name| workspace.join(name));
         Tripwires {
             workspace: workspace.to_owned(),
+            owner: None,
             names: names.map(|name| Wire::new(&name, &rule, None)).into(),
             claims: None,
         }
@@ -316,7 +328,7 @@ mod tests {
 
     /// All at once; what was made.
     fn spring(mut wires: Tripwires) -> Vec<Tripped> {
-        assert_eq!(wires.spring(&Allowance::unlimited()), Progress::Done);
+        assert_eq!(wires.spring(Allowance::unlimited()), Progress::Done);
         wires.tripped()
     }
 
@@ -404,11 +416,11 @@ mod tests {
         hooks.before = Some(Rc::new(open_name(&hooks.path).unwrap()));
         // A name longer than any file system takes stands for all that fail in the looking.
         hooks.path = dir.join(".git").join("x".repeat(300));
-        assert_eq!(watched.spring(&Allowance::unlimited()), Progress::Done);
+        assert_eq!(watched.spring(Allowance::unlimited()), Progress::Done);
         let tripped = watched.tripped();
         assert_eq!(tripped.len(), 1);
         assert!(tripped[0].remains.is_some());
-        assert!(watched.unfinished().1.is_empty(), "nobody goes on with it");
+        assert!(watched.unfinished().count() == 0, "nobody goes on with it");
         assert!(dir.join(".git/hooks").exists());
         fs::remove_dir_all(dir).unwrap();
     }
@@ -421,12 +433,12 @@ mod tests {
             fs::write(dir.join(format!(".git/hooks/{number}")), "x").unwrap();
         }
         let mut watched = wires(&dir);
-        assert_eq!(watched.spring(&Allowance::of(50)), Progress::Unfinished);
+        assert_eq!(watched.spring(Allowance::of(50)), Progress::Unfinished);
         fs::write(dir.join(".envrc"), "the person's").unwrap();
-        while watched.spring(&Allowance::of(50)) == Progress::Unfinished {}
+        while watched.spring(Allowance::of(50)) == Progress::Unfinished {}
         assert!(dir.join(".envrc").exists() && !dir.join(".git/hooks").exists());
         fs::create_dir(dir.join(".git/hooks")).unwrap();
-        assert_eq!(watched.spring(&Allowance::unlimited()), Progress::Done);
+        assert_eq!(watched.spring(Allowance::unlimited()), Progress::Done);
         assert!(dir.join(".git/hooks").exists());
         assert_eq!(watched.tripped().len(), 1);
         fs::remove_dir_all(dir).unwrap();
@@ -458,7 +470,7 @@ mod tests {
             (&through, &there, Err(Unset::Changed)),
             (&gone, &through, Err(Unset::Changed)),
         ] {
-            let plan = plan(Tier::Rootless, &[missing.clone()], &[existing.clone()]);
+            let plan = plan(Tier::Rootless, from_ref(missing), from_ref(existing));
             let set = Tripwires::set(&dir, &plan).map(|wires| wires.names.len());
             assert_eq!(set, expected, "{missing:?} {existing:?}");
         }
@@ -466,11 +478,11 @@ mod tests {
         let nested = plan(Tier::Nested, &[through, gone], &[]);
         let mut set = Tripwires::set(&dir, &nested).unwrap();
         assert_eq!(set.names.len(), 1);
-        assert_eq!(set.spring(&Allowance::unlimited()), Progress::Done);
-        assert!(fs::symlink_metadata(dir.join("link")).is_ok());
+        assert_eq!(set.spring(Allowance::unlimited()), Progress::Done);
+        fs::symlink_metadata(dir.join("link")).unwrap();
         let unclear = dir.join("x".repeat(300));
         assert_eq!(
-            Tripwires::set(&dir, &plan(Tier::Nested, &[unclear.clone()], &[])).map(drop),
+            Tripwires::set(&dir, &plan(Tier::Nested, from_ref(&unclear), &[])).map(drop),
             Err(Unset::Unclear(unclear, Errno::ENAMETOOLONG))
         );
         fs::remove_dir_all(dir).unwrap();
@@ -486,8 +498,8 @@ mod tests {
         }
         let mut watched = wires(&dir);
         let mut turns = 0;
-        while watched.spring(&Allowance::of(50)) == Progress::Unfinished {
-            assert!(!watched.unfinished().1.is_empty());
+        while watched.spring(Allowance::of(50)) == Progress::Unfinished {
+            assert!(watched.unfinished().count() > 0);
             turns += 1;
         }
         assert!((8..20).contains(&turns), "{turns}");

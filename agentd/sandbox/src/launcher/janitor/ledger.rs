@@ -28,6 +28,8 @@ pub(super) enum Word {
     Names {
         exec: ExecKey,
         workspace: PathBuf,
+        /// Whose the command's files are, if not everything in these names is to be removed.
+        owner: Option<u32>,
         names: Vec<PathBuf>,
     },
     /// Another name, and beside it what was there and belongs to another command.
@@ -49,6 +51,7 @@ pub(super) struct Ledger {
 #[derive(Debug, Clone)]
 struct Command {
     workspace: PathBuf,
+    owner: Option<u32>,
     names: Vec<Name>,
     /// Tells others of the names.
     claims: Option<Rc<OwnedFd>>,
@@ -63,6 +66,7 @@ impl Ledger {
             Word::Names {
                 exec,
                 workspace,
+                owner,
                 names,
             } => {
                 let missing = |path: &PathBuf| Name {
@@ -71,6 +75,7 @@ impl Ledger {
                 };
                 let command = Command {
                     workspace: workspace.clone(),
+                    owner: *owner,
                     names: names.iter().map(missing).collect(),
                     claims: fd,
                     init: None,
@@ -161,7 +166,7 @@ impl Ledger {
     pub(super) fn spring(&mut self) -> bool {
         self.commands.retain(|_, command| {
             let workspace = &command.workspace;
-            let all = Allowance::unlimited();
+            let all = Allowance::unlimited().only_of(command.owner);
             command
                 .names
                 .retain(|name| name.undo(workspace, &all).is_err());

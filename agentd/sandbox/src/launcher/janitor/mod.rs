@@ -80,13 +80,14 @@ impl Janitor {
     /// Has what the command makes of these names removed, and keeps others told of them until that is done. To
     /// be called before the command can run.
     pub(crate) fn entrust_names(&mut self, exec: ExecKey, watched: &Tripwires) {
-        let Some((workspace, claims)) = watched.base() else {
+        let Some((workspace, owner, claims)) = watched.base() else {
             return;
         };
         let missing = watched.names().filter(|name| name.before.is_none());
         let word = Word::Names {
             exec,
             workspace: workspace.to_owned(),
+            owner,
             names: missing.map(|name| name.path.clone()).collect(),
         };
         self.tell(&word, Some(claims));

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::{
     super::{
         hits,
-        jail::Jail,
-        lifecycle::{Action, Input, Millis},
+        jail::{Jail, Ran},
+        lifecycle::{Action, End, Input, Millis},
         tripwire::Tripwires,
     },
     Server,
@@ -86,36 +86,39 @@ impl Server {
                     };
                     self.bury(exec, Some(ended.into()));
                 }
-                Action::AnnounceEnd(end) => {
-                    let output = (jail.session, jail.leavings.output.take());
-                    if let (Some(session), Some(file)) = output {
-                        let now = self.clock.now();
-                        self.workshop.sessions.retire(session, now, file);
-                    }
-                    // ORDER: read before the group is removed.
-                    let counters = jail.counters();
-                    let known = hits::Known {
-                        limits: &jail.limits,
-                        counters: &counters,
-                        growth: jail.watch.growth(),
-                    };
-                    let hits = hits::name(&end, known);
-                    let cause = jail.cause(&end);
-                    let ended = Event::Ended {
-                        exec,
-                        cause,
-                        status: end.status,
-                        leftover: end.leftover,
-                        usage: hits::usage(end.usage, &counters),
-                        // Known when it is buried.
-                        tripped: Vec::new(),
-                        hits,
-                        proven: end.proven || jail.is_proven_gone(),
-                    };
-                    self.bury(exec, Some(ended));
-                }
+                Action::AnnounceEnd(end) => self.announce_end(exec, &end),
             }
         }
+    }
+
+    fn announce_end(&mut self, exec: ExecKey, end: &End) {
+        let Some(jail) = self.jails.get_mut(&exec) else {
+            return;
+        };
+        let output = (jail.session, jail.leavings.output.take());
+        if let (Some(session), Some(file)) = output {
+            let now = self.clock.now();
+            self.workshop.sessions.retire(session, now, file);
+        }
+        // ORDER: read before the group is removed.
+        let counters = jail.counters();
+        let known = hits::Known {
+            limits: &jail.limits,
+            counters: &counters,
+            growth: jail.watch.growth(),
+        };
+        let ended = Event::Ended {
+            exec,
+            cause: jail.cause(end),
+            status: end.status,
+            leftover: end.leftover,
+            usage: hits::usage(end.usage, &counters),
+            // Known when it is buried.
+            tripped: Vec::new(),
+            hits: hits::name(end, known),
+            proven: end.proven || jail.is_proven_gone(),
+        };
+        self.bury(exec, Some(ended));
     }
 
     fn announce_start(&mut self, exec: ExecKey) {
@@ -166,7 +169,7 @@ impl Server {
             }
             self.given_up.add(jail.child, uid);
         }
-        if !jail.may_have_run {
+        if jail.ran == Ran::Never {
             // What is there now is somebody else's.
             jail.leavings.tripwires = Tripwires::default();
         }
