@@ -14,7 +14,7 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{ExecKey, Request, SignalScope, Usage},
+    monitor::{ExecKey, LeaderStatus, Request, SignalScope, Tripped, Usage},
     policy::{InSession, SessionKey, Stdin, TerminalSize},
 };
 
@@ -395,6 +395,43 @@ async fn a_command_that_is_stopped_while_its_jail_is_built_did_not_run() {
         let result = exec.result().unwrap();
         assert_eq!((result.reason, result.started_at), (expected, None));
         assert!(result.notes.iter().any(|note| note.contains("nothing ran")));
+    }
+}
+
+#[tokio::test]
+async fn what_the_launcher_says_of_a_command_that_was_stopped_in_its_start_is_kept() {
+    let made = Tripped {
+        path: "/w/.vscode".to_owned(),
+        rule: "t.toml:3".to_owned(),
+        remains: None,
+    };
+    for (is_proven, made) in [
+        (true, vec![]),
+        (false, vec![]),
+        (true, vec![made.clone()]),
+        (false, vec![made]),
+    ] {
+        let (executor, spawned, _) = stage(registry(1));
+        let (exec, _) = executor.submit(slow_to_start()).unwrap();
+        let command = next(&spawned).await;
+        let mut end = ended(command.exec, Cause::Stopped(StopReason::Cancelled));
+        if let Event::Ended {
+            proven, tripped, ..
+        } = &mut end
+        {
+            *proven = is_proven;
+            tripped.clone_from(&made);
+        }
+        command.side.send(&end);
+        exec.ended().await;
+        let result = exec.result().unwrap();
+        assert_eq!(result.reason, ExitReason::Cancelled);
+        assert_eq!(result.proven, is_proven);
+        let denied: Vec<_> = result.denials.iter().map(|denial| &denial.path).collect();
+        let expected: Vec<_> = made.iter().map(|made| &made.path).collect();
+        assert_eq!(denied, expected);
+        let nothing_ran = result.notes.iter().any(|note| note.contains("nothing ran"));
+        assert_eq!(nothing_ran, made.is_empty(), "{:?}", result.notes);
     }
 }
 
