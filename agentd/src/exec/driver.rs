@@ -10,7 +10,7 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{Cause, Event, Request, StopReason},
+    monitor::{Event, Request, StopReason},
     policy::Limits,
 };
 use stillborn::{Stillborn, Stopped};
@@ -163,13 +163,12 @@ async fn attend<T>(job: &mut Job, wait: impl Future<Output = T>) -> Result<T, St
             came = &mut wait => return Ok(came),
             control = job.inbox.recv() => control,
             () = sleep_until(alone) => {
-                let stopped = Stopped::unasked(StopReason::Disconnected);
-                return Err(Stillborn::Stopped(stopped));
+                return Err(Stopped::unasked(StopReason::Disconnected).into());
             }
         };
         match (control, job.spec.disconnect) {
             (Some(Control::Stop(stop)), _) => {
-                return Err(Stillborn::Stopped(Stopped::unasked(stop.reason)));
+                return Err(Stopped::unasked(stop.reason).into());
             }
             (Some(Control::Readers(0)), Disconnect::Grace(grace)) => {
                 alone = Instant::now().checked_add(grace);
@@ -226,58 +225,38 @@ async fn start(job: &mut Job) -> Result<Running, Stillborn> {
     let Some(Delivery { event, fds }) = answer(job, &mut events, &mut early).await else {
         return Err(Stillborn::Lost);
     };
-    match event {
-        Event::Started {
-            report,
+    let Event::Started {
+        report,
+        limits,
+        cwd,
+        notes,
+        output_file,
+        ..
+    } = event
+    else {
+        return Err(Stillborn::told_by(event));
+    };
+    Stats::add(&job.stats.started, 1);
+    let running = Running::new(
+        job,
+        ends,
+        Beginning {
+            events,
+            fds,
             limits,
-            cwd,
-            notes,
             output_file,
-            ..
-        } => {
-            Stats::add(&job.stats.started, 1);
-            let running = Running::new(
-                job,
-                ends,
-                Beginning {
-                    events,
-                    fds,
-                    limits,
-                    output_file,
-                    early,
-                },
-            );
-            // ORDER: last, so that whoever sees it running finds its input.
-            job.exec.record_start(StartReport {
-                jail: *report,
-                limits,
-                cwd,
-                at: SystemTime::now(),
-                notes,
-            });
-            Ok(running)
-        }
-        Event::Refused { refusal, .. } => Err(Stillborn::NotStarted(refusal.into())),
-        Event::SetupFailed { failure, .. } => Err(Stillborn::Setup(failure)),
-        Event::Ended {
-            cause: Cause::Stopped(reason),
-            tripped,
-            proven,
-            ..
-        } => Err(Stillborn::Stopped(Stopped {
-            reason,
-            proven,
-            tripped,
-        })),
-        Event::Ready { .. }
-        | Event::Profile(_)
-        | Event::Reloaded { .. }
-        | Event::LeaderExited { .. }
-        | Event::Ended { .. }
-        | Event::SessionOpened { .. }
-        | Event::SessionClosed { .. }
-        | Event::Explained { .. } => Err(Stillborn::Lost),
-    }
+            early,
+        },
+    );
+    // ORDER: last, so that whoever sees it running finds its input.
+    job.exec.record_start(StartReport {
+        jail: *report,
+        limits,
+        cwd,
+        at: SystemTime::now(),
+        notes,
+    });
+    Ok(running)
 }
 
 /// The launcher's first word about a command. To build a jail can take long, so whoever ends the command

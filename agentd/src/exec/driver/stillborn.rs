@@ -1,6 +1,6 @@
 //! The ends of executions that never came to run.
 
-use agentd_sandbox::monitor::{Cause, LeaderStatus, SetupFailure, StopReason, Tripped};
+use agentd_sandbox::monitor::{Cause, Event, LeaderStatus, SetupFailure, StopReason, Tripped};
 
 use super::{
     super::{ExitReason, ExitResult, NotStarted, conclude},
@@ -39,6 +39,33 @@ impl Stopped {
 }
 
 impl Stillborn {
+    /// What the launcher's first word says when it is not that the command runs.
+    pub(super) fn told_by(event: Event) -> Self {
+        match event {
+            Event::Refused { refusal, .. } => Self::NotStarted(refusal.into()),
+            Event::SetupFailed { failure, .. } => Self::Setup(failure),
+            Event::Ended {
+                cause: Cause::Stopped(reason),
+                tripped,
+                proven,
+                ..
+            } => Self::Stopped(Stopped {
+                reason,
+                proven,
+                tripped,
+            }),
+            Event::Started { .. }
+            | Event::Ready { .. }
+            | Event::Profile(_)
+            | Event::Reloaded { .. }
+            | Event::LeaderExited { .. }
+            | Event::Ended { .. }
+            | Event::SessionOpened { .. }
+            | Event::SessionClosed { .. }
+            | Event::Explained { .. } => Self::Lost,
+        }
+    }
+
     /// Records the end.
     pub(super) fn record(self, job: &Job) {
         match self {
@@ -75,6 +102,12 @@ const NOTHING_RAN: &str = "it was ended before it was started; nothing ran";
 const HARDLY_RAN: &str = "it was ended while it was being started; it may have run for a moment, and what it did stays done";
 /// The remark on a command whose start nobody reported.
 const LOST_IN_START: &str = "the launcher died while it started the command; it may have run for a moment, and what it did stays done";
+
+impl From<Stopped> for Stillborn {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
+    }
+}
 
 impl From<LinkError> for Stillborn {
     fn from(error: LinkError) -> Self {

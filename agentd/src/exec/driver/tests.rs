@@ -14,7 +14,7 @@ use std::{
 };
 
 use agentd_sandbox::{
-    monitor::{ExecKey, LeaderStatus, Request, SignalScope, Tripped, Usage},
+    monitor::{Cause, ExecKey, LeaderStatus, Request, SignalScope, Tripped, Usage},
     policy::{InSession, SessionKey, Stdin, TerminalSize},
 };
 

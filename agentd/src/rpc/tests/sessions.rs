@@ -63,11 +63,13 @@ impl Stage {
         let mut source = files.next().unwrap();
         source.rewind().unwrap();
         source.read_to_string(&mut script).unwrap();
-        side.send(&started(exec));
         if script.starts_with("serve") {
+            // ORDER: whoever hears that it runs can have it print.
             self.outputs.lock().unwrap().insert(script, out);
+            side.send(&started(exec));
             return;
         }
+        side.send(&started(exec));
         if let Some(print) = script.strip_prefix("print ") {
             let (word, count) = print.split_once(' ').unwrap();
             let text = word.repeat(count.parse().unwrap());
