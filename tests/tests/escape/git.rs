@@ -1,6 +1,6 @@
 //! Files of the workspace that run code later, outside the jail: cases 13 to 18.
 
-use std::{fs, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use crate::{
     arena::Places,
@@ -41,6 +41,13 @@ fn hook_and_config_are_unchanged(places: &Places) -> Result<(), String> {
 }
 
 fn no_hook_appeared(places: &Places) -> Result<(), String> {
+    // What the attack closed would hide the hook from whoever looks, and stay after the tests.
+    for directory in [".git", ".git/hooks"].map(|name| places.world.workspace.join(name)) {
+        if fs::symlink_metadata(&directory).is_ok_and(|meta| meta.is_dir()) {
+            let open = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(directory, open).map_err(|error| error.to_string())?;
+        }
+    }
     match fs::symlink_metadata(hook(places)) {
         Err(_) => Ok(()),
         Ok(_) => Err("a hook appeared".to_owned()),
@@ -149,6 +156,48 @@ with open('.git/hooks/pre-commit', 'w') as file:
     file.write('changed')
 os.chmod('.git/hooks', 0o555)
 os.chmod('.git', 0o555)",
+    )
+    .refused_by(CARVED)
+    .nested_may_lack(MOUNTS)
+    .undone_afterwards()
+    .after(no_hook_appeared),
+    Case::new(
+        "16e",
+        "make a hook in a directory that nobody may enter",
+        r"
+os.makedirs('.git/hooks')
+with open('.git/hooks/pre-commit', 'w') as file:
+    file.write('changed')
+os.chmod('.git/hooks', 0)
+os.chmod('.git', 0)",
+    )
+    .refused_by(CARVED)
+    .nested_may_lack(MOUNTS)
+    .undone_afterwards()
+    .after(no_hook_appeared),
+    Case::new(
+        "16f",
+        "make a hook in a directory that nobody may list",
+        r"
+os.makedirs('.git/hooks')
+with open('.git/hooks/pre-commit', 'w') as file:
+    file.write('changed')
+os.chmod('.git/hooks', 0o111)
+os.chmod('.git', 0o111)",
+    )
+    .refused_by(CARVED)
+    .nested_may_lack(MOUNTS)
+    .undone_afterwards()
+    .after(no_hook_appeared),
+    Case::new(
+        "16g",
+        "make a hook in a directory that may only be listed",
+        r"
+os.makedirs('.git/hooks')
+with open('.git/hooks/pre-commit', 'w') as file:
+    file.write('changed')
+os.chmod('.git/hooks', 0o444)
+os.chmod('.git', 0o444)",
     )
     .refused_by(CARVED)
     .nested_may_lack(MOUNTS)

@@ -11,7 +11,7 @@ use std::{
 
 use agentd_sandbox::{
     monitor::{Cause, Event, LeaderStatus, Request, StopReason},
-    policy::Program,
+    policy::{InSession, Program},
 };
 use agentd_tests::harness::{Mode, children_of, in_every_mode, state_of, wait_until};
 use nix::{
@@ -116,6 +116,126 @@ fn whoever_starts_a_jail_may_be_killed_and_leaves_no_zombie() {
         assert!(gone, "{mode:?}: {:?} after {failures} failures", zombies());
         assert_eq!(launcher.script("echo on").stdout, "on\n");
     }
+}
+
+/// Runs commands in a session, and kills who starts them, until the process in between has died.
+fn lose_a_starter(launcher: &mut Launcher, session: &InSession) {
+    let pid = launcher.pid();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                kill_starters(pid);
+            }
+        });
+        let mut lost = false;
+        for _ in 0..3_000 {
+            let mut invocation = launcher.invocation(Program::Script);
+            invocation.in_session = Some(Box::new(session.clone()));
+            let run = launcher.ask(invocation, "true");
+            let exec = run.exec;
+            lost = loop {
+                match run.launcher.event().0 {
+                    Event::Started { .. } => {}
+                    Event::LeaderExited { .. } => {
+                        run.launcher.send(&Request::Finish { exec }, NONE);
+                    }
+                    Event::SetupFailed { failure, .. } => break failure.stage == "fork",
+                    Event::Ended { .. } => break false,
+                    event => panic!("{event:?}"),
+                }
+            };
+            if lost {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(lost, "nobody was killed in time");
+    });
+}
+
+/// It may have left an init behind, so its own session is closed only some time later.
+#[test]
+fn a_starter_that_was_killed_holds_up_the_closing_of_its_own_session_alone() {
+    for mode in Mode::possible() {
+        // There are no sessions with namespaces on T1.
+        if *mode == Mode::Nested {
+            continue;
+        }
+        let mut launcher = Launcher::start(*mode);
+        // The session that it happens in is asked to close first, and has the smaller key.
+        let [afflicted, other] = [(); 2].map(|()| launcher.session());
+        lose_a_starter(&mut launcher, &afflicted);
+        for session in [&afflicted, &other] {
+            let session = session.session;
+            launcher.send(&Request::CloseSession { session }, NONE);
+        }
+        for expected in [other, afflicted] {
+            let session = expected.session;
+            assert_eq!(launcher.event().0, Event::SessionClosed { session });
+        }
+    }
+}
+
+/// The window is between the look at what is there and the end of the failed start.
+#[test]
+fn what_somebody_else_makes_while_a_command_does_not_start_stays() {
+    in_every_mode(|mode| {
+        let mut launcher = Launcher::start(mode);
+        let name = launcher.world.workspace.join(".vscode");
+        let pid = Pid::from_raw(launcher.pid());
+        let mut stopped = 0;
+        for round in 0..60_u64 {
+            let is_stop = round % 2 == 0;
+            let invocation = launcher.invocation(if is_stop {
+                Program::Script
+            } else {
+                Program::Argv(vec![b"./missing".to_vec()])
+            });
+            kill(pid, Signal::SIGSTOP).expect("a STOP");
+            let run = launcher.ask(invocation, "sleep 100");
+            let exec = run.exec;
+            if is_stop {
+                let stop = Request::Stop {
+                    exec,
+                    reason: StopReason::Cancelled,
+                    grace_ms: Some(0),
+                };
+                run.launcher.send(&stop, NONE);
+            }
+            let mut ran = false;
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_micros(400 * round));
+                    fs::create_dir(&name).expect("nobody has made it");
+                });
+                kill(pid, Signal::SIGCONT).expect("a CONT");
+                loop {
+                    match run.launcher.event().0 {
+                        Event::Started { .. } => ran = true,
+                        Event::LeaderExited { .. } => {}
+                        Event::Ended { .. } if is_stop => break,
+                        Event::SetupFailed { .. } if !is_stop => break,
+                        event => panic!("{mode:?} {round}: {event:?}"),
+                    }
+                }
+            });
+            if !ran {
+                stopped += 1;
+                assert!(name.exists(), "{mode:?} {round}: it was removed");
+                fs::remove_dir(&name).expect("it is empty");
+            } else if name.exists() {
+                fs::remove_dir(&name).expect("it is empty");
+            }
+        }
+        assert!(stopped > 30, "{mode:?}: {stopped} of 60 did not run");
+        // What a command made is removed.
+        assert_eq!(
+            launcher.script("mkdir .vscode && echo made").stdout,
+            "made\n"
+        );
+        assert!(!name.exists());
+    });
 }
 
 /// Kills the children of a launcher that have not become anything else yet.
