@@ -43,6 +43,17 @@ while True:
     ),
     forker(
         "stopped children",
-        "while :; do sleep 60 & kill -STOP $!; done",
+        // Not bash: where it can fork no more it waits, and gives up when a child of its own wakes it.
+        "exec python3 -c '
+import os, signal, time
+while True:
+    try:
+        child = os.fork()
+    except OSError:
+        time.sleep(0.002)
+        continue
+    while child == 0: time.sleep(60)
+    os.kill(child, signal.SIGSTOP)
+'",
     ),
 ];
