@@ -263,7 +263,7 @@ fn gone_or(result: io::Result<()>) -> io::Result<()> {
 }
 
 /// Want of descriptors or memory says nothing about what is to be removed: it is tried again.
-fn postponed(error: io::Error) -> io::Error {
+pub(super) fn postponed(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => io::ErrorKind::WouldBlock.into(),
         Some(_) | None => error,

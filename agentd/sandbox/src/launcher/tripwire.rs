@@ -251,7 +251,8 @@ impl Name {
             .path
             .strip_prefix(workspace)
             .map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
-        let mut parent: OwnedFd = open_name(workspace)?;
+        let mut parent: OwnedFd =
+            open_name(workspace).map_err(|errno| removal::postponed(errno.into()))?;
         let mut parts = inside.components().peekable();
         while let Some(Component::Normal(name)) = parts.next() {
             let last = parts.peek().is_none();
@@ -287,7 +288,10 @@ impl Name {
 /// Who owns on disk what a command makes, if it is not this process's user and that is not root.
 fn owner(plan: &Plan) -> Option<u32> {
     let mapped = plan.idmap.map(|map| map.owner_uid);
-    mapped.or_else(|| plan.switch_to.map(|(uid, _)| uid))
+    let switched = plan.switch_to.map(|(uid, _)| uid);
+    // Root without capabilities has no rights on the files of others.
+    let root = (plan.tier == Tier::HostRoot).then_some(0);
+    mapped.or(switched).or(root)
 }
 
 /// Whether a path names what was opened.
