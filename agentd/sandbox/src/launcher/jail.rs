@@ -13,6 +13,7 @@ use super::{
     lifecycle::{Action, End, Input, Lifecycle, Millis},
     limits::Watch,
     session_home::KeptOutput,
+    setup::{Ran, Setup},
     stale::OwnDir,
     tripwire::Tripwires,
 };
@@ -40,26 +41,6 @@ pub(crate) struct Leavings {
     pub(crate) tripwires: Tripwires,
     /// Control group.
     pub(crate) group: Option<Group>,
-}
-
-/// How far the new processes have come, by what they say on the error pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setup {
-    /// They build the jail.
-    Building,
-    /// `execve` is the next call.
-    Executing,
-    /// The pipe is closed.
-    Over,
-}
-
-/// Whether the program was executed, for however short a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ran {
-    /// It was not.
-    Never,
-    /// Nobody knows that it was not.
-    Perhaps,
 }
 
 /// Where a command starts when its session's directory cannot be entered.

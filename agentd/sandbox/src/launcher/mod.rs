@@ -29,6 +29,7 @@ mod session_close;
 mod session_home;
 mod session_open;
 mod sessions;
+mod setup;
 mod stale;
 mod start;
 mod tripwire;

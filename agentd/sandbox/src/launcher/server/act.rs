@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::{
     super::{
         hits,
-        jail::{Jail, Ran},
+        jail::Jail,
         lifecycle::{Action, End, Input, Millis},
+        setup::Ran,
         tripwire::Tripwires,
     },
     Server,
