@@ -44,7 +44,9 @@ fn input_that_is_sent_again_or_overlaps_is_written_once_and_a_hole_is_refused() 
     in_every_mode(|mode| {
         let site = &Site::new(mode);
         site.call(|api| async move {
-            begin(site, &api, "cat", "cat; echo end").await;
+            // It stays until the end of its input was sent twice.
+            let text = "cat; until [ -e go ]; do sleep 0.05; done; echo end";
+            begin(site, &api, "cat", text).await;
             let id = "cat";
             assert_eq!(typed(&api, id, Typed(0, b"0123", false)).await, (4, false));
             for again in [
@@ -71,6 +73,7 @@ fn input_that_is_sent_again_or_overlaps_is_written_once_and_a_hole_is_refused() 
             assert_eq!(typed(&api, id, Typed(7, b"78\n", true)).await, (10, true));
             // The request for the end, again.
             assert_eq!(typed(&api, id, Typed(7, b"78\n", true)).await.0, 10);
+            site.world.file("go", "");
             let told = read_all(attach(&api, id).await).await;
             assert_eq!(printed(&told), "012345678\nend\n");
             let late = try_type(&api, id, Typed(10, b"x", false))
