@@ -40,6 +40,15 @@ fn hook_and_config_are_unchanged(places: &Places) -> Result<(), String> {
     unchanged(&places.world.workspace.join(".git/config"))
 }
 
+/// A hook where there was none.
+const fn made_hook(id: &'static str, name: &'static str, attack: &'static str) -> Case {
+    Case::new(id, name, attack)
+        .refused_by(CARVED)
+        .nested_may_lack(MOUNTS)
+        .undone_afterwards()
+        .after(no_hook_appeared)
+}
+
 fn no_hook_appeared(places: &Places) -> Result<(), String> {
     // What the attack closed would hide the hook from whoever looks, and stay after the tests.
     for directory in [".git", ".git/hooks"].map(|name| places.world.workspace.join(name)) {
@@ -147,7 +156,7 @@ with open('.git/hooks/pre-commit', 'w') as file:
     .nested_may_lack(MOUNTS)
     .undone_afterwards()
     .after(no_hook_appeared),
-    Case::new(
+    made_hook(
         "16c",
         "make a hook in a directory that is then closed",
         r"
@@ -156,12 +165,8 @@ with open('.git/hooks/pre-commit', 'w') as file:
     file.write('changed')
 os.chmod('.git/hooks', 0o555)
 os.chmod('.git', 0o555)",
-    )
-    .refused_by(CARVED)
-    .nested_may_lack(MOUNTS)
-    .undone_afterwards()
-    .after(no_hook_appeared),
-    Case::new(
+    ),
+    made_hook(
         "16e",
         "make a hook in a directory that nobody may enter",
         r"
@@ -170,12 +175,8 @@ with open('.git/hooks/pre-commit', 'w') as file:
     file.write('changed')
 os.chmod('.git/hooks', 0)
 os.chmod('.git', 0)",
-    )
-    .refused_by(CARVED)
-    .nested_may_lack(MOUNTS)
-    .undone_afterwards()
-    .after(no_hook_appeared),
-    Case::new(
+    ),
+    made_hook(
         "16f",
         "make a hook in a directory that nobody may list",
         r"
@@ -184,12 +185,8 @@ with open('.git/hooks/pre-commit', 'w') as file:
     file.write('changed')
 os.chmod('.git/hooks', 0o111)
 os.chmod('.git', 0o111)",
-    )
-    .refused_by(CARVED)
-    .nested_may_lack(MOUNTS)
-    .undone_afterwards()
-    .after(no_hook_appeared),
-    Case::new(
+    ),
+    made_hook(
         "16g",
         "make a hook in a directory that may only be listed",
         r"
@@ -198,11 +195,7 @@ with open('.git/hooks/pre-commit', 'w') as file:
     file.write('changed')
 os.chmod('.git/hooks', 0o444)
 os.chmod('.git', 0o444)",
-    )
-    .refused_by(CARVED)
-    .nested_may_lack(MOUNTS)
-    .undone_afterwards()
-    .after(no_hook_appeared),
+    ),
     Case::new(
         "16d",
         "make a hook behind a link",
