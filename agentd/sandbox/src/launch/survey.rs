@@ -21,7 +21,7 @@ use thiserror::Error;
 
 use crate::{
     plan::{Kind, Survey, counted_user},
-    policy::{Exposure, FsRule, Policy},
+    policy::{FsRule, Policy},
     sys::files::{self, Resolve},
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn survey(policy: &Policy, landlock_abi: u32) -> Result<Survey, Unsee
             // A path through a link (`/lib/x` where `/lib` is one) is no path of its own: the rule on the link
             // and the rule on its target cover it.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Kind::Missing,
-            Err(errno) if is_guarded(policy, rule) => {
+            Err(errno) if policy.is_protection(rule) => {
                 return Err(Unseen::Guarded(rule.path.clone(), errno));
             }
             Err(_) => Kind::Missing,
@@ -76,12 +76,6 @@ pub(crate) fn open_name(path: &Path) -> Result<OwnedFd, Errno> {
         libc::O_PATH | libc::O_NOFOLLOW,
         Resolve::NoSymlinks,
     )
-}
-
-/// Whether it takes something away from a command in the part of the file system that commands can change.
-fn is_guarded(policy: &Policy, rule: &FsRule) -> bool {
-    matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
-        && rule.path.starts_with(&policy.workspace)
 }
 
 fn kind(path: &Path) -> Result<Kind, Errno> {

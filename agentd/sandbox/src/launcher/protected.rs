@@ -11,7 +11,7 @@ use super::{
 use crate::{
     launch::{self, Unseen},
     plan::Plan,
-    policy::{Exposure, Policy, Refusal, Tier},
+    policy::{Policy, Refusal, Tier},
 };
 
 /// Rounds in which somebody replaces a protected name just when it is looked at.
@@ -62,10 +62,8 @@ pub(super) fn check(policy: &Policy) -> Result<(), Refusal> {
     }
     let is_link =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_symlink());
-    let protected = policy.fs.rules.iter().filter(|rule| {
-        matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
-            && rule.path.starts_with(&policy.workspace)
-    });
+    let rules = policy.fs.rules.iter();
+    let protected = rules.filter(|rule| policy.is_protection(rule));
     for rule in protected {
         let mut parts = rule
             .path

@@ -111,8 +111,7 @@ type Names = Vec<(PathBuf, RuleRef)>;
 /// Protected names below the writable part of the workspace: those that do not exist, and those that do.
 pub(super) fn protected(policy: &Policy, survey: &Survey) -> (Names, Names) {
     let protected = |rule: &&FsRule| {
-        matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
-            && rule.path.starts_with(&policy.workspace)
+        policy.is_protection(rule)
             && rule
                 .path
                 .parent()

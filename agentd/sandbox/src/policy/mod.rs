@@ -147,3 +147,11 @@ pub struct Policy {
     /// Where single values stand, by key such as `net.mode` or `limits.wall`. Lists carry their own.
     pub sources: BTreeMap<String, RuleRef>,
 }
+
+impl Policy {
+    /// Whether a rule takes something away from commands in the part of the file system that they can change.
+    pub(crate) fn is_protection(&self, rule: &FsRule) -> bool {
+        matches!(rule.exposure, Exposure::Readonly | Exposure::Deny)
+            && rule.path.starts_with(&self.workspace)
+    }
+}
